@@ -1,0 +1,75 @@
+/* The pace of heap samples; see the header.
+ *
+ * Events are counted in slices of time, which end after so many events or so long. The bytes that a
+ * slice saw say how fast the program allocates; the distance that follows is the one at which this
+ * gives as many events as the credit allows: the budget when half of it is left, more above, less
+ * below. So lasting load ends with half of the credit, whatever comes before it.
+ */
+#include "collect/heap_pace.h"
+
+enum { SLICE_EVENTS = 128 };
+
+static const int64_t SLICE_NS = 50000000;
+static const double MOST_STEP = 4;
+static const double NS = 1e9;
+static const double HALF = PYR_HEAP_BURST / 2;
+/* Of the budget, with all of the credit and with none of it. */
+static const double MOST_RATE = 5, LEAST_RATE = 0.25;
+/* Allocations that are all larger than the farthest distance are all sampled: where even they
+ * break the budget, in debt, there is no end to it. */
+static const double BEYOND = 0x1p50;
+
+void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, int64_t now_ns)
+{
+    *pace = (pyr_heap_pace){
+        .distance = set_bytes > 0 ? (double)set_bytes : PYR_HEAP_FIRST,
+        .nearest = set_bytes > 0 ? (double)set_bytes : PYR_HEAP_NEAREST,
+        .credit = PYR_HEAP_BURST,
+        .earned_ns = now_ns,
+        .slice_ns = now_ns,
+        .is_set = set_bytes > 0,
+    };
+}
+
+/* Events a second that the credit allows now. */
+static double allowed_rate(double credit)
+{
+    double share = credit > HALF ? 1 + (MOST_RATE - 1) * (credit - HALF) / HALF
+                                 : LEAST_RATE + (1 - LEAST_RATE) * credit / HALF;
+    return PYR_HEAP_EVENTS_PER_S * (share > LEAST_RATE ? share : LEAST_RATE);
+}
+
+static double bounded(double value, double least, double most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
+{
+    int64_t took_ns = now_ns - pace->slice_ns;
+    double rate = (double)pace->slice_events * NS / (double)(took_ns > 0 ? took_ns : 1);
+    double step = bounded(rate / allowed_rate(pace->credit), 1 / MOST_STEP, MOST_STEP);
+    double farthest = pace->credit < -PYR_HEAP_BURST ? BEYOND : PYR_HEAP_FARTHEST;
+    double most = pace->nearest > farthest ? pace->nearest : farthest;
+    pace->distance = bounded(pace->distance * step, pace->nearest, most);
+    pace->is_pushed |= pace->is_set && pace->distance > pace->nearest && pace->credit < HALF;
+    pace->slice_ns = now_ns;
+    pace->slice_events = 0;
+}
+
+void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
+{
+    pace->credit += (double)(now_ns - pace->earned_ns) / NS * PYR_HEAP_EVENTS_PER_S;
+    pace->credit = pace->credit < PYR_HEAP_BURST ? pace->credit : PYR_HEAP_BURST;
+    pace->earned_ns = now_ns;
+    if (pace->slice_events >= SLICE_EVENTS || now_ns - pace->slice_ns >= SLICE_NS) {
+        end_slice(pace, now_ns);
+    }
+}
+
+void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns)
+{
+    pace->slice_events++;
+    pace->credit = pace->credit > -2.0 * PYR_HEAP_BURST ? pace->credit - 1 : pace->credit;
+    pyr_heap_pace_rest(pace, now_ns);
+}

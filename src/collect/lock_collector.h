@@ -1,0 +1,66 @@
+/* The lock collector's state, for the files it is made of. Private to them. */
+#ifndef PYR_COLLECT_LOCK_COLLECTOR_H
+#define PYR_COLLECT_LOCK_COLLECTOR_H
+
+#include "base/clock.h"
+#include "base/gate.h"
+#include "base/limits.h"
+#include "collect/collector.h"
+#include "collect/left_out.h"
+#include "collect/lock.h"
+#include "collect/lock_samples.h"
+#include "collect/toll.h"
+
+enum {
+    PYR_LOCK_DEADLOCKS = 4, /* told in facts */
+    PYR_LOCK_PARALLEL = 16, /* holds at a time that estimates allow for */
+};
+
+typedef struct pyr_lock_drawing {
+    unsigned stretch, paced;
+    int64_t paced_ns;
+    _Atomic int64_t last_ns; /* of the last sample */
+} pyr_lock_drawing;
+
+typedef struct pyr_lock_state {
+    pyr_collect_context context;
+    pyr_lock_drawing draw;
+    bool running; /* composition root only */
+    pyr_left_out *left_out;
+    pyr_toll waits[2][2]; /* of threads, of tasks: mutex, park */
+    pyr_lock_samples samples;
+    _Atomic uint64_t acquired, contended, waited_ns, parked, parked_ns, released, unknown_holders,
+        missed;
+    _Atomic uint64_t deadlocks;
+    char deadlock_lines[PYR_LOCK_DEADLOCKS]
+                       [PYR_LIMIT_FACT_TEXT]; /* the watcher writes, facts read */
+    _Atomic unsigned deadlock_line_count;
+} pyr_lock_state;
+
+extern pyr_gate pyr_lock_gate;              /* to the state of the collector that runs */
+extern _Atomic int64_t pyr_lock_started_ns; /* of the one that runs now, or ran last */
+
+PYR_HOOK_SAFE static inline void pyr_lock_count(_Atomic uint64_t *counter, int64_t more)
+{
+    atomic_fetch_add_explicit(counter, (uint64_t)more, memory_order_relaxed);
+}
+
+/* The hold that begins now is measured. It stands for `weight` acquisitions in `within_ns`; should
+ * it turn out much longer than theirs can have been, it must not be multiplied by them. */
+PYR_HOOK_SAFE static inline void pyr_lock_mark(pyr_held *held, int64_t weight, int64_t within_ns)
+{
+    int64_t most_ns =
+        within_ns > INT64_MAX / PYR_LOCK_PARALLEL ? INT64_MAX : within_ns * PYR_LOCK_PARALLEL;
+    most_ns /= weight;
+    atomic_store_explicit(&held->weight, weight < UINT32_MAX ? (uint32_t)weight : UINT32_MAX,
+                          memory_order_relaxed);
+    atomic_store_explicit(&held->most_ns, most_ns < UINT32_MAX ? (uint32_t)most_ns : UINT32_MAX,
+                          memory_order_relaxed);
+    atomic_store_explicit(&held->since_ns, pyr_clock_monotonic_ns(), memory_order_relaxed);
+}
+
+/* The name of a lock, as a string of the stack's table; 0 = none. */
+PYR_HOOK_SAFE uint32_t pyr_lock_name(pyr_lock_state *self, const void *object,
+                                     pyr_addr thread_state, const pyr_own_stack *stack);
+
+#endif

@@ -1,0 +1,262 @@
+/* Waits for locks: of threads, which stand still meanwhile, and of tasks, which do not keep their
+ * thread from other things. Part of the lock collector; hooks in any thread, with the GIL.
+ *
+ * A thread's wait is in its own storage and in the table of waits; a task's is in that of the hook,
+ * with a copy of its stack, of which there are at most MOST_KEPT.
+ */
+#include "collect/lock.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "collect/lock_collector.h"
+#include "collect/waits.h"
+
+enum {
+#ifdef PYR_HOSTILE
+    MOST_KEPT = 2,
+#else
+    MOST_KEPT = 4096, /* 2.5 MiB at most with default settings */
+#endif
+};
+
+static const int64_t LATE_NS = 10000;            /* no acquisition takes so long without a wait */
+static const int64_t TIMELINE_WAIT_NS = 1000000; /* shorter ones have no place in time */
+
+static _Atomic unsigned kept_stacks;
+
+/* ---------------------------------------------------------------------------------- threads ----
+ */
+
+static bool is_named(const pyr_own_stack *stack, uint32_t frame, const char *const *names,
+                     size_t count)
+{
+    size_t length;
+    if (frame >= stack->count) {
+        return false;
+    }
+    pyr_function function = pyr_symbols_get(stack->symbols, stack->frames[frame].function);
+    const char *name = pyr_symbols_text(stack->symbols, function.name, &length);
+    for (size_t i = 0; i < count; i++) {
+        if (length == strlen(names[i]) && memcmp(name, names[i], length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the standard library waits to be woken by a lock that another thread has for that.
+ * Processes that wait for work stand in line for the lock of a queue. */
+static bool is_at_park(const pyr_own_stack *stack, pyr_lock_type type)
+{
+    static const char *const places[] = {"Condition.wait", "Thread._wait_for_tstate_lock"};
+    static const char *const queues[] = {"SimpleQueue.get", "Queue.get", "Queue.put"};
+    static const char *const with[] = {"SemLock.__enter__"};
+    bool is_of_processes = type >= PYR_LOCK_TYPE_PROCESS_LOCK;
+    return is_named(stack, 0, places, sizeof places / sizeof places[0]) ||
+           (is_of_processes &&
+            is_named(stack, is_named(stack, 0, with, 1), queues, sizeof queues / sizeof queues[0]));
+}
+
+/* Of the others several threads may have one at a time: a ring of waits does not tell that none of
+ * them goes on. */
+static bool has_one_holder(pyr_lock_type type)
+{
+    return type != PYR_LOCK_TYPE_PROCESS_SEMAPHORE &&
+           type != PYR_LOCK_TYPE_PROCESS_BOUNDED_SEMAPHORE;
+}
+
+pyr_addr pyr_lock_holder_or_heir(const void *lock, pyr_addr thread_state)
+{
+    pyr_held *held = pyr_held_place(lock);
+    pyr_addr holder = pyr_lock_holder(lock);
+    if (holder == 0 && atomic_load(&held->lock) == (uintptr_t)lock) {
+        holder = pyr_waits_oldest(lock);
+    }
+    return holder != thread_state ? holder : 0;
+}
+
+void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type type,
+                         pyr_addr thread_state, pyr_addr holder)
+{
+    wait->lock = wait->object = lock;
+    wait->type = type;
+    wait->entry = -1;
+    wait->has_holder = false;
+    wait->waiter.epoch = 0;
+    wait->parks = pyr_lock_holder(lock) == thread_state; /* it took the lock itself */
+    pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
+    if (self && !wait->parks) {
+        pyr_own_stacks *stacks = self->context.own_stacks;
+        pyr_collector_enter(&self->context);
+        if (pyr_own_stack_walk(stacks, thread_state, &wait->waiter) == PYR_OK) {
+            wait->parks = is_at_park(&wait->waiter, type);
+        }
+        if (wait->waiter.epoch != 0 && !wait->parks && has_one_holder(type)) {
+            wait->entry =
+                pyr_waits_add(lock, thread_state, pyr_clock_monotonic_ns(), &wait->waiter);
+        }
+        wait->has_holder =
+            holder != 0 && pyr_own_stack_walk(stacks, holder, &wait->holder) == PYR_OK;
+        pyr_collector_leave(&self->context);
+    }
+    pyr_gate_leave(&pyr_lock_gate);
+    wait->began_ns = pyr_clock_monotonic_ns();
+}
+
+bool pyr_lock_wait_late(pyr_lock_wait *wait, const void *lock, pyr_lock_type type, int64_t began_ns)
+{
+    if (pyr_clock_monotonic_ns() - began_ns < LATE_NS) {
+        return false;
+    }
+    wait->began_ns = began_ns;
+    wait->lock = wait->object = lock;
+    wait->type = type;
+    wait->entry = -1;
+    wait->parks = wait->has_holder = false;
+    wait->waiter.epoch = 0;
+    return true;
+}
+
+bool pyr_lock_wait_drop(pyr_lock_wait *wait)
+{
+    if (pyr_clock_monotonic_ns() - wait->began_ns >= LATE_NS) {
+        return false;
+    }
+    pyr_waits_remove(wait->entry);
+    return true;
+}
+
+/* A wait with its stack. False: there was none to be had, and nothing is given. */
+static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread_state,
+                      int64_t end_ns, pyr_sums sums)
+{
+    /* Not walked yet, or named by a table that is not current any more. */
+    if (wait->waiter.epoch != pyr_own_stacks_epoch(self->context.own_stacks) &&
+        pyr_own_stack_walk(self->context.own_stacks, thread_state, &wait->waiter) != PYR_OK) {
+        return false;
+    }
+    if (pyr_left_out_matches(self->left_out, &wait->waiter)) {
+        return true;
+    }
+    bool pairs = !wait->parks && wait->has_holder && wait->holder.epoch == wait->waiter.epoch;
+    pyr_lock_event event = {
+        .kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE,
+        .stack = &wait->waiter,
+        .type = wait->type,
+        .name = pyr_lock_name(self, wait->object, thread_state, &wait->waiter),
+        .waits = true,
+        .parks = wait->parks,
+        .pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->lock) : 0,
+        .value = sums.time_ns,
+        .count = sums.count,
+        .end_ns = end_ns - wait->began_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
+    };
+    pyr_lock_samples_give(&self->samples, &event);
+    if (pairs) {
+        event.kind = PYR_SAMPLE_KIND_LOCK_HOLDER;
+        event.stack = &wait->holder;
+        event.count = 0;
+        pyr_lock_samples_give(&self->samples, &event);
+    }
+    return true;
+}
+
+void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
+{
+    int64_t end_ns = pyr_clock_monotonic_ns();
+    int64_t waited_ns = end_ns - wait->began_ns;
+    pyr_waits_remove(wait->entry);
+    pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
+    if (self) {
+        bool parks = wait->parks;
+        const pyr_sums span = {.time_ns = waited_ns, .count = got};
+        /* A thread waits for one lock at a time, but for any number of its tasks; and threads that
+         * only hand on who runs wait very often. */
+        bool is_task =
+            wait->type >= PYR_LOCK_TYPE_TASK_LOCK && wait->type <= PYR_LOCK_TYPE_TASK_QUEUE;
+        pyr_toll *toll = &self->waits[is_task][parks];
+        pyr_sums sums;
+        if (pyr_toll_add(toll, span, &sums)) {
+            pyr_collector_enter(&self->context);
+            if (!give_wait(self, wait, thread_state, end_ns, sums)) {
+                pyr_toll_return(toll, sums);
+                pyr_lock_count(&self->missed, 1);
+            }
+            pyr_collector_leave(&self->context);
+            if (is_task || parks) {
+                pyr_toll_pace(toll, end_ns);
+            }
+        }
+        pyr_lock_count(&self->acquired, got);
+        pyr_lock_count(parks ? &self->parked : &self->contended, 1);
+        pyr_lock_count(parks ? &self->parked_ns : &self->waited_ns, waited_ns);
+        pyr_lock_count(&self->unknown_holders, !parks && !wait->has_holder);
+        if (got) {
+            pyr_held *held = pyr_lock_note(wait->lock, thread_state);
+            if (!parks) {
+                pyr_lock_mark(held, 1, 0);
+            }
+        }
+    }
+    pyr_gate_leave(&pyr_lock_gate);
+}
+
+/* ------------------------------------------------------------------------------------ tasks ----
+ */
+
+/* What is used of a stack: most are short. */
+static size_t bytes_of(const pyr_own_stack *stack)
+{
+    return offsetof(pyr_own_stack, frames) + stack->count * sizeof stack->frames[0];
+}
+
+void pyr_lock_task_wait_begin(pyr_task_wait *wait, uintptr_t key, pyr_lock_type type, bool parks,
+                              pyr_addr thread_state)
+{
+    pyr_own_stack stack;
+    pyr_lock_forget(key);
+    *wait = (pyr_task_wait){.key = key, .type = type, .parks = parks};
+    pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
+    if (self && atomic_load(&kept_stacks) < MOST_KEPT) {
+        pyr_collector_enter(&self->context);
+        if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) == PYR_OK) {
+            wait->stack = pyr_memory_new(1, bytes_of(&stack));
+        }
+        pyr_collector_leave(&self->context);
+    }
+    pyr_gate_leave(&pyr_lock_gate);
+    if (wait->stack) {
+        memcpy(wait->stack, &stack, bytes_of(&stack));
+        atomic_fetch_add(&kept_stacks, 1);
+    }
+    wait->began_ns = pyr_clock_monotonic_ns();
+}
+
+void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr thread_state,
+                            bool got)
+{
+    /* Not one of a session before, or of the parent of a fork. */
+    if (wait->began_ns >= atomic_load(&pyr_lock_started_ns)) {
+        pyr_lock_wait whole;
+        whole.began_ns = wait->began_ns;
+        whole.lock = (const void *)wait->key;
+        whole.object = object;
+        whole.type = wait->type;
+        whole.entry = -1;
+        whole.parks = wait->parks;
+        whole.has_holder = false;
+        whole.waiter.epoch = 0; /* walked only now */
+        if (wait->stack) {
+            memcpy(&whole.waiter, wait->stack, bytes_of(wait->stack));
+        }
+        pyr_lock_wait_end(&whole, thread_state, got);
+        pyr_lock_tend();
+    }
+    if (wait->stack) {
+        atomic_fetch_sub(&kept_stacks, 1);
+        pyr_memory_free(wait->stack);
+        wait->stack = NULL;
+    }
+}

@@ -1,0 +1,467 @@
+/* Hooks of the native heap; see the header.
+ *
+ * A slot may hold the C library's function, that of another allocator, or somebody else's hook. So
+ * there are several sets of hooks, and what a set passes on to is written before the first slot
+ * gets one of its hooks, and never changed after that.
+ *
+ * A hook runs in any thread, with any locks held, maybe in a signal handler: it never allocates,
+ * waits, or asks the loader. The mark `nested` keeps what an allocator calls on its way from being
+ * counted again. `lock` guards the rest; it is never held by a hook.
+ */
+#include "collect/native_hooks.h"
+
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "collect/heap_sampler.h"
+#include "os/imports.h"
+
+enum { SETS = 4 };
+
+#define UNLIKELY(condition) __builtin_expect(condition, 0)
+
+/* Functions of which slots are exchanged. */
+#define FUNCTIONS(X)                                                                               \
+    X(malloc)                                                                                      \
+    X(calloc)                                                                                      \
+    X(realloc)                                                                                     \
+    X(reallocarray)                                                                                \
+    X(free)                                                                                        \
+    X(posix_memalign)                                                                              \
+    X(aligned_alloc)                                                                               \
+    X(memalign)                                                                                    \
+    X(valloc)                                                                                      \
+    X(mmap)                                                                                        \
+    X(mmap64)                                                                                      \
+    X(mremap)                                                                                      \
+    X(munmap)
+
+typedef enum function {
+#define ENUMERATOR(name) FUNCTION_##name,
+    FUNCTIONS(ENUMERATOR)
+#undef ENUMERATOR
+        FUNCTION_COUNT
+} function;
+
+static const char *const names[FUNCTION_COUNT] = {
+#define NAME(name) [FUNCTION_##name] = #name,
+    FUNCTIONS(NAME)
+#undef NAME
+};
+
+typedef struct functions {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+    void (*free)(void *);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*mmap)(void *, size_t, int, int, int, off_t);
+    void *(*mmap64)(void *, size_t, int, int, int, off_t);
+    void *(*mremap)(void *, size_t, size_t, int, ...);
+    int (*munmap)(void *, size_t);
+} functions;
+
+_Static_assert(sizeof(functions) == FUNCTION_COUNT * sizeof(uintptr_t), "one word each");
+
+/* Also as addresses, in the same order. */
+typedef union addresses {
+    functions of;
+    uintptr_t words[FUNCTION_COUNT];
+} addresses;
+
+static addresses originals[SETS];
+
+/* ------------------------------------------------------------------------------- counting ---- */
+
+/* Allocations larger than this fail, or reserve address space for things to come. */
+static const size_t MOST_BYTES = (size_t)1 << 46;
+
+static inline bool is_counted_elsewhere(size_t size)
+{
+    return UNLIKELY(pyr_heap_mine.nested > 0 || size > MOST_BYTES);
+}
+
+/* Counts, and marks that this thread has; true: the allocation is to be sampled. */
+static inline bool begin(size_t size)
+{
+    pyr_heap_mine.nested = 1;
+    return UNLIKELY(!pyr_heap_count(size));
+}
+
+static __attribute__((noinline)) void end_slowly(void *block, size_t size, bool is_due,
+                                                 uintptr_t caller)
+{
+    if (block == NULL) {
+        pyr_heap_undo(size);
+        return;
+    }
+    /* A block at this address was freed on a way around the hooks. */
+    if (pyr_heap_filter_has((uintptr_t)block)) {
+        pyr_heap_reused((uintptr_t)block);
+    }
+    if (is_due) {
+        pyr_heap_sample_native((uintptr_t)block, size, caller);
+    }
+}
+
+static inline void end(void *block, size_t size, bool is_due, uintptr_t caller)
+{
+    pyr_heap_mine.nested = 0;
+    if (UNLIKELY(is_due || block == NULL || pyr_heap_filter_has((uintptr_t)block))) {
+        end_slowly(block, size, is_due, caller);
+    }
+}
+
+static inline int64_t begin_resizing(const void *block)
+{
+    return UNLIKELY(pyr_heap_filter_has((uintptr_t)block)) ? pyr_heap_resizing((uintptr_t)block)
+                                                           : -1;
+}
+
+static __attribute__((noinline)) void forget(const void *block)
+{
+    pyr_heap_freed((uintptr_t)block);
+}
+
+/* What is kept ready for use; not mappings of files, address space without memory, and what takes
+ * the place of other mappings. */
+static inline bool is_memory(int protection, int flags, int file)
+{
+    return (flags & MAP_ANONYMOUS) != 0 && (flags & MAP_FIXED) == 0 &&
+           (protection & PROT_WRITE) != 0 && file == -1;
+}
+
+static inline void *none_if_failed(void *mapping)
+{
+    return mapping == MAP_FAILED ? NULL : mapping;
+}
+
+/* ----------------------------------------------------------------------------------- hooks ---- */
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+/* A function that returns a block of `size` bytes. */
+#define DEFINE_ALLOCATION(name, set, parameters, arguments, bytes)                                 \
+    static void *name##_##set parameters                                                           \
+    {                                                                                              \
+        size_t size = bytes;                                                                       \
+        if (is_counted_elsewhere(size)) {                                                          \
+            return originals[set].of.name arguments;                                               \
+        }                                                                                          \
+        bool is_due = begin(size);                                                                 \
+        void *block = originals[set].of.name arguments;                                            \
+        end(block, size, is_due, CALLER);                                                          \
+        return block;                                                                              \
+    }
+
+/* One that resizes a block: it is a new one, in its place or elsewhere; if that fails, it is the
+ * old one. Resizing to nothing may free it. */
+#define DEFINE_RESIZING(name, set, parameters, arguments, bytes)                                   \
+    static void *name##_##set parameters                                                           \
+    {                                                                                              \
+        size_t size = bytes;                                                                       \
+        if (is_counted_elsewhere(size)) {                                                          \
+            return originals[set].of.name arguments;                                               \
+        }                                                                                          \
+        bool is_due = begin(size);                                                                 \
+        int64_t place = begin_resizing(block);                                                     \
+        void *resized = originals[set].of.name arguments;                                          \
+        pyr_heap_resized(place, (uintptr_t)block, resized != NULL || size == 0);                   \
+        end(resized, size, is_due, CALLER);                                                        \
+        return resized;                                                                            \
+    }
+
+#define DEFINE_MAPPING(name, set)                                                                  \
+    static void *name##_##set(void *at, size_t size, int protection, int flags, int file,          \
+                              off_t offset)                                                        \
+    {                                                                                              \
+        if (is_counted_elsewhere(size) || !is_memory(protection, flags, file)) {                   \
+            return originals[set].of.name(at, size, protection, flags, file, offset);              \
+        }                                                                                          \
+        bool is_due = begin(size);                                                                 \
+        void *mapping = originals[set].of.name(at, size, protection, flags, file, offset);         \
+        end(none_if_failed(mapping), size, is_due, CALLER);                                        \
+        return mapping;                                                                            \
+    }
+
+/* What munmap takes of a mapping. */
+static inline size_t whole_pages(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return size <= MOST_BYTES ? (size + page - 1) / page * page : size;
+}
+
+static inline size_t product(size_t count, size_t each)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, each, &bytes) ? SIZE_MAX : bytes;
+}
+
+#define DEFINE_SET(set)                                                                            \
+    DEFINE_ALLOCATION(malloc, set, (size_t bytes), (bytes), bytes)                                 \
+    DEFINE_ALLOCATION(calloc, set, (size_t count, size_t each), (count, each),                     \
+                      product(count, each))                                                        \
+    DEFINE_ALLOCATION(aligned_alloc, set, (size_t alignment, size_t bytes), (alignment, bytes),    \
+                      bytes)                                                                       \
+    DEFINE_ALLOCATION(memalign, set, (size_t alignment, size_t bytes), (alignment, bytes), bytes)  \
+    DEFINE_ALLOCATION(valloc, set, (size_t bytes), (bytes), bytes)                                 \
+    DEFINE_RESIZING(realloc, set, (void *block, size_t bytes), (block, bytes), bytes)              \
+    DEFINE_RESIZING(reallocarray, set, (void *block, size_t count, size_t each),                   \
+                    (block, count, each), product(count, each))                                    \
+    DEFINE_MAPPING(mmap, set)                                                                      \
+    DEFINE_MAPPING(mmap64, set)                                                                    \
+    static void free_##set(void *block)                                                            \
+    {                                                                                              \
+        if (UNLIKELY(pyr_heap_filter_has((uintptr_t)block))) {                                     \
+            forget(block);                                                                         \
+        }                                                                                          \
+        originals[set].of.free(block);                                                             \
+    }                                                                                              \
+    static int posix_memalign_##set(void **block, size_t alignment, size_t size)                   \
+    {                                                                                              \
+        if (is_counted_elsewhere(size)) {                                                          \
+            return originals[set].of.posix_memalign(block, alignment, size);                       \
+        }                                                                                          \
+        bool is_due = begin(size);                                                                 \
+        int error = originals[set].of.posix_memalign(block, alignment, size);                      \
+        end(error == 0 ? *block : NULL, size, is_due, CALLER);                                     \
+        return error;                                                                              \
+    }                                                                                              \
+    static int munmap_##set(void *mapping, size_t size)                                            \
+    {                                                                                              \
+        if (UNLIKELY(pyr_heap_filter_has((uintptr_t)mapping))) {                                   \
+            pyr_heap_cut((uintptr_t)mapping, whole_pages(size));                                   \
+        }                                                                                          \
+        return originals[set].of.munmap(mapping, size);                                            \
+    }                                                                                              \
+    static void *mremap_##set(void *mapping, size_t old_size, size_t size, int flags, ...)         \
+    {                                                                                              \
+        va_list rest;                                                                              \
+        va_start(rest, flags);                                                                     \
+        void *target = flags > MREMAP_MAYMOVE ? va_arg(rest, void *) : NULL;                       \
+        va_end(rest);                                                                              \
+        if (is_counted_elsewhere(size) || target != NULL) {                                        \
+            return originals[set].of.mremap(mapping, old_size, size, flags, target);               \
+        }                                                                                          \
+        bool is_due = begin(size);                                                                 \
+        int64_t place = begin_resizing(mapping);                                                   \
+        void *moved = originals[set].of.mremap(mapping, old_size, size, flags, target);            \
+        pyr_heap_resized(place, (uintptr_t)mapping, moved != MAP_FAILED);                          \
+        end(none_if_failed(moved), size, is_due, CALLER);                                          \
+        return moved;                                                                              \
+    }
+
+DEFINE_SET(0)
+DEFINE_SET(1)
+DEFINE_SET(2)
+DEFINE_SET(3)
+
+#define MEMBER(name, set) .name = name##_##set
+#define SET_OF_HOOKS(set)                                                                          \
+    {                                                                                              \
+        .of = {                                                                                    \
+            MEMBER(malloc, set),                                                                   \
+            MEMBER(calloc, set),                                                                   \
+            MEMBER(realloc, set),                                                                  \
+            MEMBER(reallocarray, set),                                                             \
+            MEMBER(free, set),                                                                     \
+            MEMBER(posix_memalign, set),                                                           \
+            MEMBER(aligned_alloc, set),                                                            \
+            MEMBER(memalign, set),                                                                 \
+            MEMBER(valloc, set),                                                                   \
+            MEMBER(mmap, set),                                                                     \
+            MEMBER(mmap64, set),                                                                   \
+            MEMBER(mremap, set),                                                                   \
+            MEMBER(munmap, set),                                                                   \
+        }                                                                                          \
+    }
+
+static const addresses hooks[SETS] = {SET_OF_HOOKS(0), SET_OF_HOOKS(1), SET_OF_HOOKS(2),
+                                      SET_OF_HOOKS(3)};
+
+/* What a slot would be bound to that is not yet: what we are bound to. */
+static const addresses usual = {
+    .of =
+        {
+            .malloc = malloc,
+            .calloc = calloc,
+            .realloc = realloc,
+            .reallocarray = reallocarray,
+            .free = free,
+            .posix_memalign = posix_memalign,
+            .aligned_alloc = aligned_alloc,
+            .memalign = memalign,
+            .valloc = valloc,
+            .mmap = mmap,
+            .mmap64 = mmap64,
+            .mremap = mremap,
+            .munmap = munmap,
+        },
+};
+
+/* ----------------------------------------------------------------------------------- slots ---- */
+
+static struct {
+    pyr_lock lock;
+    const void *owner; /* by lock, as what follows; NULL = nobody */
+    pyr_imports imports;
+    pyr_imports_wanted wanted;
+    uint64_t unknown; /* slots left as they are for lack of a set */
+    atomic_bool is_open;
+} state = {.lock = PYR_LOCK_INIT(PYR_LOCK_NATIVE)};
+
+/* The set of which a function's hook is `held`; SETS: it is none of ours. */
+static size_t set_of(size_t name, uintptr_t held)
+{
+    size_t set = 0;
+    while (set < SETS && hooks[set].words[name] != held) {
+        set++;
+    }
+    return set;
+}
+
+/* The set that passes a function on to `original`, maybe a fresh one; SETS: there is none left. */
+static size_t set_for(size_t name, uintptr_t original)
+{
+    for (size_t set = 0; set < SETS; set++) {
+        uintptr_t *word = &originals[set].words[name];
+        if (*word == 0) {
+            *word = original; /* the exchange of a slot is atomic, and comes after this */
+        }
+        if (*word == original) {
+            return set;
+        }
+    }
+    return SETS;
+}
+
+static uintptr_t choose_hook(void *context, size_t name, uintptr_t held, bool is_data)
+{
+    (void)context;
+    if (set_of(name, held) < SETS || (is_data && held != usual.words[name])) {
+        return held;
+    }
+    size_t set = set_for(name, held);
+    state.unknown += set == SETS;
+    return set < SETS ? hooks[set].words[name] : held;
+}
+
+static uintptr_t choose_original(void *context, size_t name, uintptr_t held, bool is_data)
+{
+    (void)context;
+    (void)is_data;
+    size_t set = set_of(name, held);
+    return set < SETS ? originals[set].words[name] : held;
+}
+
+static void leave_alone(uintptr_t address)
+{
+    if (address != 0 && state.wanted.left_alone_count < PYR_IMPORTS_LEFT_ALONE) {
+        state.wanted.left_alone[state.wanted.left_alone_count++] = address;
+    }
+}
+
+void pyr_native_hooks_open(const void *owner, const uintptr_t *left_alone, size_t count)
+{
+    pyr_lock_acquire(&state.lock);
+    if (state.owner == NULL) {
+        pyr_imports_clear(&state.imports);
+        state.unknown = 0;
+    }
+    state.owner = owner;
+    state.wanted = (pyr_imports_wanted){
+        .names = names,
+        .count = FUNCTION_COUNT,
+        .definer = "malloc",
+        .choose = choose_hook,
+        .usual = usual.words,
+    };
+    leave_alone((uintptr_t)&state);                 /* ourselves */
+    leave_alone(usual.words[FUNCTION_mmap]);        /* the C library */
+    leave_alone((uintptr_t)getauxval(AT_BASE) + 1); /* the loader */
+    for (size_t at = 0; at < count; at++) {
+        leave_alone(left_alone[at]);
+    }
+    pyr_imports_exchange(&state.imports, &state.wanted);
+    atomic_store(&state.is_open, true);
+    pyr_lock_release(&state.lock);
+}
+
+static void look(pyr_loaded_counts now)
+{
+    pyr_lock_acquire(&state.lock);
+    if (state.owner != NULL && pyr_imports_want_round(&state.imports, now)) {
+        pyr_imports_exchange(&state.imports, &state.wanted);
+    }
+    pyr_lock_release(&state.lock);
+}
+
+void pyr_native_hooks_tick(void)
+{
+    pyr_loaded_counts now;
+    if (atomic_load_explicit(&state.is_open, memory_order_relaxed) && pyr_loaded_count_here(&now)) {
+        look(now);
+    }
+}
+
+void pyr_native_hooks_look(void)
+{
+    pyr_loaded_counts now;
+    if (atomic_load_explicit(&state.is_open, memory_order_relaxed) && pyr_loaded_count(&now)) {
+        look(now);
+    }
+}
+
+void pyr_native_hooks_close(const void *owner)
+{
+    pyr_lock_acquire(&state.lock);
+    if (state.owner == owner) {
+        state.owner = NULL;
+        atomic_store(&state.is_open, false);
+        state.wanted.choose = choose_original;
+        pyr_imports_clear(&state.imports);
+        pyr_imports_exchange(&state.imports, &state.wanted);
+    }
+    pyr_lock_release(&state.lock);
+}
+
+void pyr_native_hooks_get_stats(pyr_native_hook_stats *stats)
+{
+    pyr_lock_acquire(&state.lock);
+    *stats = (pyr_native_hook_stats){
+        .exchanged = state.imports.exchanged,
+        .refused = state.imports.refused + state.unknown,
+    };
+    pyr_lock_release(&state.lock);
+}
+
+/* ------------------------------------------------------------------------------------ fork ---- */
+
+void pyr_native_hooks_prefork(void)
+{
+    pyr_lock_acquire(&state.lock);
+    pyr_loaded_prefork();
+}
+
+void pyr_native_hooks_postfork_parent(void)
+{
+    pyr_lock_release(&state.lock);
+}
+
+void pyr_native_hooks_postfork_child(void)
+{
+    pyr_loaded_fork_child();
+    pyr_lock_fork_child(&state.lock);
+}

@@ -1,0 +1,239 @@
+/* The table of waits, and rings in it; see the header.
+ *
+ * One table a process, in static memory. An entry belongs to the thread that claimed it; its words
+ * are atomic, and `since_ns` is set last and cleared first, so that the watcher, which has no GIL,
+ * sees an entry whole or not at all: it reads `since_ns` before and after. What it follows are
+ * addresses as identities, which it never reads from.
+ */
+#include "collect/waits.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "collect/lock.h"
+
+enum {
+#ifdef PYR_HOSTILE
+    ENTRIES = 4,
+#else
+    ENTRIES = 256,
+#endif
+    FRAMES = 32,
+    LINE_BYTES = 480,
+    TOLD = 16, /* rings remembered */
+};
+
+typedef struct wait_entry {
+    _Atomic bool is_claimed;
+    _Atomic int64_t since_ns; /* 0 = nothing to see */
+    _Atomic uintptr_t lock, thread;
+    uint64_t epoch;
+    uint64_t thread_id, native_id;
+    uint32_t thread_name, count, omitted;
+    pyr_frame frames[FRAMES];
+} wait_entry;
+
+static const int64_t SETTLED_NS = 200000000;
+
+static wait_entry table[ENTRIES];
+static _Atomic unsigned waiting;
+static _Atomic unsigned next_entry;
+
+/* The watcher's own. */
+static uint64_t seen_rings[TOLD], told_rings[TOLD];
+static unsigned seen_count, told_next;
+
+/* ---------------------------------------------------------------------------------- entries ----
+ */
+
+int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns,
+                  const pyr_own_stack *stack)
+{
+    unsigned first = atomic_fetch_add_explicit(&next_entry, 1, memory_order_relaxed);
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        wait_entry *entry = &table[(first + i) % ENTRIES];
+        bool free = false;
+        if (!atomic_compare_exchange_strong(&entry->is_claimed, &free, true)) {
+            continue;
+        }
+        atomic_store(&entry->lock, (uintptr_t)lock);
+        atomic_store(&entry->thread, thread_state);
+        entry->epoch = stack->epoch;
+        entry->thread_id = stack->thread_id;
+        entry->native_id = stack->thread_native_id;
+        entry->thread_name = stack->thread_name;
+        entry->count = stack->count < FRAMES ? stack->count : FRAMES;
+        entry->omitted = stack->omitted + (stack->count - entry->count);
+        memcpy(entry->frames, stack->frames, entry->count * sizeof entry->frames[0]);
+        atomic_store(&entry->since_ns, now_ns);
+        atomic_fetch_add(&waiting, 1);
+        return (int)((first + i) % ENTRIES);
+    }
+    return -1;
+}
+
+void pyr_waits_remove(int entry)
+{
+    if (entry >= 0 && atomic_load(&table[entry].is_claimed)) {
+        atomic_store(&table[entry].since_ns, 0);
+        atomic_store(&table[entry].is_claimed, false);
+        atomic_fetch_sub(&waiting, 1);
+    }
+}
+
+pyr_addr pyr_waits_oldest(const void *lock)
+{
+    int64_t oldest_ns = INT64_MAX;
+    pyr_addr thread = 0;
+    for (unsigned i = 0; i < ENTRIES && pyr_waits_count() > 0; i++) {
+        int64_t since_ns = atomic_load(&table[i].since_ns);
+        if (since_ns != 0 && since_ns < oldest_ns &&
+            atomic_load(&table[i].lock) == (uintptr_t)lock) {
+            oldest_ns = since_ns;
+            thread = atomic_load(&table[i].thread);
+        }
+    }
+    return thread;
+}
+
+unsigned pyr_waits_count(void)
+{
+    return atomic_load_explicit(&waiting, memory_order_relaxed);
+}
+
+void pyr_waits_clear(void)
+{
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        atomic_store(&table[i].since_ns, 0);
+        atomic_store(&table[i].is_claimed, false);
+    }
+    atomic_store(&waiting, 0);
+}
+
+/* ------------------------------------------------------------------------------------ rings ----
+ */
+
+/* The entry of a thread that waits, or -1. */
+static int find_thread(uintptr_t thread)
+{
+    for (int i = 0; i < ENTRIES; i++) {
+        if (atomic_load(&table[i].since_ns) != 0 && atomic_load(&table[i].thread) == thread) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The entry of the thread that holds what this one waits for, or -1: it does not wait itself. */
+static int find_holder(int entry)
+{
+    uintptr_t lock = atomic_load(&table[entry].lock);
+    pyr_addr holder = pyr_lock_holder((const void *)lock);
+    /* A thread that waits for what it took itself waits to be woken. */
+    return holder != 0 && holder != atomic_load(&table[entry].thread) ? find_thread(holder) : -1;
+}
+
+/* Follows waits from `start`. The members of the ring that it belongs to, in `members`; 0: none. */
+static unsigned find_ring(int start, int members[ENTRIES], uint64_t *identity)
+{
+    unsigned count = 0;
+    int at = start;
+    *identity = 0;
+    do {
+        members[count++] = at;
+        /* A sum, so that it does not matter where one begins. */
+        *identity += (uint64_t)atomic_load(&table[at].since_ns) * UINT64_C(0x9E3779B97F4A7C15) ^
+                     atomic_load(&table[at].thread);
+        at = find_holder(at);
+    } while (at >= 0 && at != start && count < ENTRIES);
+    return at == start && count > 1 ? count : 0;
+}
+
+static bool contains(const uint64_t *rings, unsigned count, uint64_t identity)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (rings[i] == identity) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* "worker (140...) waits for the lock of the next: f.py:12:f < f.py:3:main" */
+static void tell_member(const wait_entry *entry, const pyr_symbols *symbols, pyr_own_stacks *stacks,
+                        uint64_t epoch, void (*tell)(void *context, const char *line),
+                        void *context)
+{
+    char line[LINE_BYTES];
+    bool named = entry->epoch == epoch;
+    /* A young thread may have got its name after it began to wait. */
+    uint32_t name = entry->thread_name != 0 || !stacks
+                        ? entry->thread_name
+                        : pyr_own_stacks_thread_name(stacks, entry->native_id);
+    size_t used = (size_t)snprintf(line, sizeof line, "deadlock: thread %s (%llu) waits in ",
+                                   named && name ? pyr_symbols_text(symbols, name, NULL) : "",
+                                   (unsigned long long)entry->thread_id);
+    for (uint32_t i = 0; named && i < entry->count && used < sizeof line; i++) {
+        pyr_function function = pyr_symbols_get(symbols, entry->frames[i].function);
+        used +=
+            (size_t)snprintf(line + used, sizeof line - used, "%s%s:%u:%s", i ? " < " : "",
+                             base_of(pyr_symbols_text(symbols, function.file, NULL)),
+                             entry->frames[i].line, pyr_symbols_text(symbols, function.name, NULL));
+    }
+    tell(context, line);
+}
+
+/* So long ago that a ring is no passing one. */
+static bool is_settled(const wait_entry *entry, int64_t now_ns)
+{
+    int64_t since_ns = atomic_load(&entry->since_ns);
+    return since_ns != 0 && now_ns - since_ns > SETTLED_NS;
+}
+
+unsigned pyr_waits_look(const pyr_symbols *symbols, pyr_own_stacks *stacks, uint64_t epoch,
+                        void (*tell)(void *context, const char *line), void *context)
+{
+    uint64_t now_seen[TOLD];
+    unsigned now_count = 0, told = 0;
+    int64_t now_ns = pyr_clock_monotonic_ns();
+    if (pyr_waits_count() < 2) {
+        seen_count = 0;
+        return 0;
+    }
+    for (int start = 0; start < ENTRIES && now_count < TOLD; start++) {
+        int members[ENTRIES];
+        uint64_t identity, again;
+        unsigned count =
+            is_settled(&table[start], now_ns) ? find_ring(start, members, &identity) : 0;
+        for (unsigned i = 0; i < count; i++) {
+            count = is_settled(&table[members[i]], now_ns) ? count : 0;
+        }
+        if (count == 0 || contains(now_seen, now_count, identity)) {
+            continue;
+        }
+        now_seen[now_count++] = identity;
+        if (!contains(seen_rings, seen_count, identity) || contains(told_rings, TOLD, identity)) {
+            continue;
+        }
+        for (unsigned i = 0; i < count; i++) {
+            tell_member(&table[members[i]], symbols, stacks, epoch, tell, context);
+        }
+        /* Still the same: then what was told was true all the time. */
+        if (find_ring(start, members, &again) == count && again == identity) {
+            told_rings[told_next++ % TOLD] = identity;
+            told++;
+        }
+    }
+    memcpy(seen_rings, now_seen, now_count * sizeof now_seen[0]);
+    seen_count = now_count;
+    return told;
+}

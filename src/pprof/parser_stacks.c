@@ -1,0 +1,334 @@
+/* Passes 3 and 4 of the parser: locations, and the samples that refer to them.
+ *
+ * Owns nothing; works on the parser of one call. Inlined lines are flattened here: a location is a
+ * run of frames, and a sample's stack the runs of its locations.
+ */
+#include "pprof/parser_state.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------- pass 3: locations ---- */
+
+/* Adds one line to the location being read. */
+static pyr_status add_line(pyr_parser *p, uint64_t function, int64_t line, uint64_t address)
+{
+    const uint64_t key[3] = {function, (uint64_t)line, address};
+    size_t known = pyr_intern_count(p->frames);
+    uint64_t index;
+    pyr_status status = pyr_intern_add(p->frames, key, sizeof key, &index);
+    if (status != PYR_OK) {
+        return pyr_parser_fail_memory(p, status);
+    }
+    if (index == known) {
+        const pyr_profile_frame frame = {(uint32_t)function, line, address};
+        pyr_buffer_append(&p->builder.frames, &frame, sizeof frame);
+    }
+    const uint32_t place = (uint32_t)index;
+    pyr_buffer_append(&p->lines, &place, sizeof place);
+    return PYR_OK;
+}
+
+/* A location without lines is an address that nobody has put a name to. It gets a function of its
+ * mapping named "<unknown>", so that its samples are not lost; one function a mapping. */
+static pyr_status add_unknown(pyr_parser *p, uint64_t mapping_id, uint64_t address)
+{
+    uint64_t index = 0; /* the entry for "no mapping", also for an id that does not exist */
+    if (pyr_map_get(p->mapping_ids, mapping_id, &index)) {
+        index++;
+    }
+    pyr_parser_mapping where;
+    memcpy(&where, p->mappings.data + index * sizeof where, sizeof where);
+    if (where.unknown == 0) {
+        const pyr_profile_function entry = {
+            .name = (uint32_t)(p->builder.strings.length / sizeof(pyr_profile_text)),
+            .file = (uint32_t)where.file,
+        };
+        pyr_profile_builder_string(&p->builder, "<unknown>", strlen("<unknown>"));
+        pyr_buffer_append(&p->builder.functions, &entry, sizeof entry);
+        where.unknown = (uint32_t)(p->builder.functions.length / sizeof entry);
+        pyr_status status = pyr_profile_builder_status(&p->builder);
+        if (status != PYR_OK) {
+            return pyr_parser_fail_memory(p, status);
+        }
+        memcpy(p->mappings.data + index * sizeof where, &where, sizeof where);
+    }
+    return add_line(p, where.unknown - 1, 0, address);
+}
+
+static pyr_status read_line(pyr_parser *p, const pyr_wire_field *field, uint64_t address)
+{
+    uint64_t n[4], function;
+    pyr_status status = pyr_parser_numbers(p, field, n, 3);
+    if (status != PYR_OK) {
+        return status;
+    }
+    if (!pyr_map_get(p->function_ids, n[1], &function)) {
+        return pyr_parser_fail(p, PYR_EBAD, "a location refers to a function that does not exist",
+                               field->body.at);
+    }
+    return add_line(p, function, (int64_t)n[2], address);
+}
+
+/* Calls `visit` for the line messages of a location when it is given, else reads its numbers. */
+static pyr_status read_location_fields(pyr_parser *p, const pyr_wire_field *message, uint64_t n[6],
+                                       bool want_lines)
+{
+    pyr_wire_reader reader = message->body;
+    pyr_wire_field field;
+    pyr_status status;
+    while ((status = pyr_wire_next(&reader, &field)) == PYR_OK) {
+        if (field.number == 4) {
+            status = want_lines ? read_line(p, &field, n[3]) : PYR_OK;
+        } else if (field.number < 6 && !want_lines) {
+            status = pyr_parser_need(p, &field, PYR_WIRE_VARINT);
+            n[field.number] = field.value;
+        }
+        if (status != PYR_OK) {
+            return status;
+        }
+    }
+    return pyr_parser_end_of(p, status, &reader);
+}
+
+pyr_status pyr_parser_read_locations(pyr_parser *p, const pyr_wire_field *field)
+{
+    if (field->number != 4) {
+        return PYR_OK;
+    }
+    uint64_t n[6] = {0};
+    pyr_parser_lines entry = {.start = p->lines.length / sizeof(uint32_t)};
+    pyr_status status = pyr_parser_need(p, field, PYR_WIRE_BYTES);
+    if (status == PYR_OK) {
+        status = read_location_fields(p, field, n, false); /* the address may follow the lines */
+    }
+    if (status == PYR_OK) {
+        status = pyr_parser_add_id(p, p->location_ids, n[1], field->body.at);
+    }
+    if (status == PYR_OK) {
+        status = read_location_fields(p, field, n, true);
+    }
+    if (status == PYR_OK && p->lines.length / sizeof(uint32_t) == entry.start) {
+        status = add_unknown(p, n[2], n[3]);
+    }
+    entry.count = p->lines.length / sizeof(uint32_t) - entry.start;
+    pyr_buffer_append(&p->locations, &entry, sizeof entry);
+    return status;
+}
+
+/* --------------------------------------------------------------------- pass 4: samples ---- */
+
+/* A list of numbers may be packed or not. */
+static pyr_status need_list(pyr_parser *p, const pyr_wire_field *field)
+{
+    return field->type == PYR_WIRE_BYTES ? PYR_OK : pyr_parser_need(p, field, PYR_WIRE_VARINT);
+}
+
+static pyr_status take_frames(pyr_parser *p, size_t count)
+{
+    if (count > p->frames_left) {
+        return pyr_parser_fail_memory(p, PYR_ETOOBIG);
+    }
+    p->frames_left -= count;
+    return PYR_OK;
+}
+
+static pyr_status add_frames(pyr_parser *p, uint64_t id, const uint8_t *at)
+{
+    uint64_t index;
+    if (!pyr_map_get(p->location_ids, id, &index)) {
+        return pyr_parser_fail(p, PYR_EBAD, "a sample refers to a location that does not exist",
+                               at);
+    }
+    pyr_parser_lines place;
+    memcpy(&place, p->locations.data + index * sizeof place, sizeof place);
+    pyr_status status = take_frames(p, place.count);
+    if (status == PYR_OK) {
+        status = pyr_buffer_append(&p->builder.stack_frames,
+                                   p->lines.data + place.start * sizeof(uint32_t),
+                                   place.count * sizeof(uint32_t));
+        status = status == PYR_OK ? PYR_OK : pyr_parser_fail_memory(p, status);
+    }
+    return status;
+}
+
+/* Adds a list of locations to the frames of a sample, which are copied to the end of all frames
+ * when they are elsewhere. */
+static pyr_status append_locations(pyr_parser *p, const pyr_wire_field *field,
+                                   pyr_profile_sample *sample)
+{
+    pyr_buffer *frames = &p->builder.stack_frames;
+    size_t end = frames->length / sizeof(uint32_t);
+    pyr_status status = need_list(p, field);
+    if (status != PYR_OK) {
+        return status;
+    }
+    bool is_elsewhere = sample->frame_start + sample->frame_count < end;
+    if (sample->frame_count > 0 && is_elsewhere) {
+        size_t bytes = sample->frame_count * sizeof(uint32_t);
+        status = take_frames(p, sample->frame_count);
+        if (status == PYR_OK && pyr_buffer_reserve(frames, bytes) != PYR_OK) {
+            status = pyr_parser_fail_memory(p, frames->status);
+        }
+        if (status != PYR_OK) {
+            return status;
+        }
+        (void)pyr_buffer_append(frames, frames->data + sample->frame_start * sizeof(uint32_t),
+                                bytes);
+    }
+    if (is_elsewhere) {
+        sample->frame_start = (uint32_t)end;
+    }
+    pyr_wire_reader reader = field->body;
+    uint64_t id;
+    while ((status = pyr_wire_varint(&reader, &id)) == PYR_OK) {
+        status = add_frames(p, id, field->body.at);
+        if (status != PYR_OK) {
+            return status;
+        }
+    }
+    sample->frame_count = (uint32_t)(frames->length / sizeof(uint32_t)) - sample->frame_start;
+    return pyr_parser_end_of(p, status, &reader);
+}
+
+/* The locations of a sample. Most samples have a stack that others have too, as one packed list:
+ * the same bytes are the same frames, which are found once. */
+static pyr_status read_locations(pyr_parser *p, const pyr_wire_field *field,
+                                 pyr_profile_sample *sample)
+{
+    if (field->type != PYR_WIRE_BYTES || sample->frame_count > 0) {
+        return append_locations(p, field, sample);
+    }
+    size_t known = pyr_intern_count(p->stacks);
+    uint64_t index = 0;
+    pyr_parser_run run;
+    pyr_status status = pyr_intern_add(p->stacks, field->body.at,
+                                       (size_t)(field->body.end - field->body.at), &index);
+    if (status != PYR_OK) {
+        return pyr_parser_fail_memory(p, status);
+    }
+    if (index == known) {
+        status = append_locations(p, field, sample);
+        run = (pyr_parser_run){sample->frame_start, sample->frame_count};
+        if (status == PYR_OK && pyr_buffer_append(&p->runs, &run, sizeof run) != PYR_OK) {
+            status = pyr_parser_fail_memory(p, p->runs.status);
+        }
+        return status;
+    }
+    memcpy(&run, p->runs.data + index * sizeof run, sizeof run);
+    sample->frame_start = run.start;
+    sample->frame_count = run.count;
+    return take_frames(p, run.count);
+}
+
+static pyr_status wrong_value_count(pyr_parser *p, const uint8_t *at)
+{
+    return pyr_parser_fail(p, PYR_EBAD,
+                           "a sample has more or fewer values than there are sample types", at);
+}
+
+/* *left: how many values the sample still lacks. */
+static pyr_status read_values(pyr_parser *p, const pyr_wire_field *field, size_t *left)
+{
+    pyr_buffer *values = &p->builder.values;
+    pyr_wire_reader reader = field->body;
+    pyr_status status = need_list(p, field);
+    if (status == PYR_OK && pyr_buffer_reserve(values, *left * sizeof(int64_t)) != PYR_OK) {
+        status = pyr_parser_fail_memory(p, values->status);
+    }
+    if (status != PYR_OK) {
+        return status;
+    }
+    int64_t *next = (int64_t *)(void *)(values->data + values->length);
+    int64_t *end = next + *left;
+    for (;;) {
+        /* Most values are 0 or a small count: eight of them at a time, each in one byte. */
+        uint64_t eight;
+        while (end - next >= 8 && reader.end - reader.at >= 8 &&
+               (memcpy(&eight, reader.at, 8), (eight & UINT64_C(0x8080808080808080)) == 0)) {
+            for (size_t i = 0; i < 8; i++) {
+                next[i] = reader.at[i];
+            }
+            next += 8;
+            reader.at += 8;
+        }
+        uint64_t number;
+        status = pyr_wire_varint(&reader, &number);
+        if (status != PYR_OK) {
+            break;
+        }
+        if (next == end) {
+            return wrong_value_count(p, field->body.at);
+        }
+        *next++ = (int64_t)number;
+    }
+    values->length += (*left - (size_t)(end - next)) * sizeof *next;
+    *left = (size_t)(end - next);
+    return pyr_parser_end_of(p, status, &reader);
+}
+
+static pyr_status read_label(pyr_parser *p, const pyr_wire_field *field)
+{
+    uint64_t n[5] = {0};
+    pyr_status status = PYR_OK;
+    const uint8_t *at = field->body.at;
+    bool is_short = field->type == PYR_WIRE_BYTES && field->body.end - at == 4 && at[0] == 1 << 3 &&
+                    at[1] < 0x80 && at[2] == 2 << 3 && at[3] < 0x80;
+    if (is_short) { /* a key and a text, as half of all labels are */
+        n[1] = at[1];
+        n[2] = at[3];
+    } else {
+        status = pyr_parser_numbers(p, field, n, 4);
+    }
+    if (status != PYR_OK) {
+        return status;
+    }
+    uint64_t strings[] = {n[1], n[2], n[4]};
+    status = pyr_parser_check_strings(p, strings, 3, field->body.at);
+    bool is_text = strings[1] != 0;
+    const pyr_profile_label label = {
+        .key = (uint32_t)strings[0],
+        .text = (uint32_t)strings[1],
+        .number = is_text ? 0 : (int64_t)n[3],
+        .unit = is_text ? 0 : (uint32_t)strings[2],
+    };
+    pyr_buffer_append(&p->builder.labels, &label, sizeof label);
+    return status;
+}
+
+pyr_status pyr_parser_read_samples(pyr_parser *p, const pyr_wire_field *field)
+{
+    if (field->number != 2) {
+        return PYR_OK;
+    }
+    pyr_status status = pyr_parser_need(p, field, PYR_WIRE_BYTES);
+    if (status != PYR_OK) {
+        return status;
+    }
+    size_t type_count = p->builder.types.length / sizeof(pyr_profile_type);
+    if (type_count == 0) {
+        return pyr_parser_fail(p, PYR_EBAD, "there are samples but no sample types",
+                               field->body.at);
+    }
+    pyr_profile_sample sample = pyr_profile_builder_mark(&p->builder);
+    pyr_wire_reader reader = field->body;
+    pyr_wire_field part;
+    size_t left = type_count;
+    while ((status = pyr_wire_next(&reader, &part)) == PYR_OK) {
+        if (part.number == 1) {
+            status = read_locations(p, &part, &sample);
+        } else if (part.number == 2) {
+            status = read_values(p, &part, &left);
+        } else if (part.number == 3) {
+            status = read_label(p, &part);
+            sample.label_count++;
+        }
+        if (status != PYR_OK) {
+            return status;
+        }
+    }
+    if (status == PYR_ENOENT && left > 0) {
+        return wrong_value_count(p, field->body.at);
+    }
+    (void)pyr_buffer_append(&p->builder.samples, &sample, sizeof sample);
+    return pyr_parser_end_of(p, status, &reader);
+}

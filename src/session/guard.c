@@ -1,0 +1,229 @@
+/* The guard; see the header. Owns the page and its file. Records of others are hostile bytes: they
+ * are copied, and only compared. The folder is a tmpfs, where the memory of a page that was written
+ * once cannot be refused later: a mapping of a file elsewhere might raise SIGBUS. */
+#include "session/guard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "os/claim.h"
+#include "os/os.h"
+
+enum { COLLECTORS = 16, NAME_BYTES = 24, PAGE_BYTES = 4096, FILES = 4096 };
+
+static const char MARK[16] = "PYRGUARD1";
+static const uint64_t PROGRAM_SEED = 0x67756172;
+static const int64_t COUNTS_NS = INT64_C(600000000000); /* how long an unclean end is remembered */
+static const int64_t FORGOTTEN_NS = INT64_C(86400000000000); /* that of a program not seen again */
+
+typedef struct row {
+    char name[NAME_BYTES];
+    _Atomic uint32_t inside; /* threads in the collector's code */
+    uint32_t unused;
+} row;
+
+typedef struct record { /* what the file holds, in this machine's own bytes */
+    char mark[16];
+    char build[32]; /* of pyrometer: another one may have mended it */
+    uint64_t program, space;
+    int64_t pid;
+    uint64_t
+        judged; /* somebody has found its process gone, and so its time is that of the finding */
+    row rows[COLLECTORS];
+} record;
+
+/* One place for all guards of a process, for ever: hooks of the program's threads may hold a
+ * counter while their session is freed. */
+static _Atomic(record *) home;
+
+struct pyr_guard {
+    record
+        *page; /* = home: shared with the file while the guard is open, else this process's own */
+    char path[PYR_LIMIT_PATH_BYTES];
+    char folder[PYR_LIMIT_PATH_BYTES - 64];
+    atomic_bool ended;
+    record found[COLLECTORS];         /* of those that ended within */
+    int64_t found_age_ns[COLLECTORS]; /* since somebody found it */
+    size_t found_count;
+    size_t looked;
+};
+
+static void describe(record *own, const pyr_identity *identity, const char *program)
+{
+    char folder[PYR_LIMIT_PATH_BYTES] = "";
+    (void)!pyr_os_working_folder(folder, sizeof folder);
+    memcpy(own->mark, MARK, sizeof own->mark);
+    snprintf(own->build, sizeof own->build, "%s", PYR_VERSION);
+    own->program = pyr_hash_bytes(program, strlen(program),
+                                  pyr_hash_bytes(folder, strlen(folder), PROGRAM_SEED));
+    own->space = pyr_os_inode("/proc/self/ns/pid");
+    own->pid = identity->pid;
+}
+
+static bool is_unclean(const record *one)
+{
+    bool inside = false;
+    for (size_t index = 0; index < COLLECTORS; index++) {
+        inside |= atomic_load(&one->rows[index].inside) != 0;
+    }
+    return inside;
+}
+
+/* A record whose process is gone: kept while it counts, else removed. */
+static void judge(pyr_guard *guard, const char *path, record *one)
+{
+    int64_t age_ns = pyr_clock_realtime_ns() - pyr_os_modified_ns(path);
+    bool same = memcmp(one->build, guard->page->build, sizeof one->build) == 0 &&
+                one->program == guard->page->program;
+    if (!is_unclean(one) || (!same && age_ns > FORGOTTEN_NS)) {
+        pyr_os_file_remove(path);
+        return;
+    }
+    if (!same) {
+        return;
+    }
+    if (!one->judged) {
+        one->judged = 1; /* which also sets the file's time */
+        (void)!pyr_os_file_write_at(path, 0, one, sizeof *one);
+        age_ns = 0;
+    } else if (age_ns > COUNTS_NS) {
+        pyr_os_file_remove(path);
+        return;
+    }
+    if (guard->found_count < COLLECTORS) {
+        guard->found_age_ns[guard->found_count] = age_ns > 0 ? age_ns : 0;
+        memcpy(&guard->found[guard->found_count++], one, sizeof *one);
+    }
+}
+
+static int look(void *context, const pyr_os_file *file)
+{
+    pyr_guard *guard = context;
+    char path[PYR_LIMIT_PATH_BYTES];
+    record one;
+    pyr_buffer bytes;
+    pyr_buffer_init(&bytes, PAGE_BYTES);
+    snprintf(path, sizeof path, "%s/%.60s", guard->folder, file->name);
+    if (pyr_os_file_read(path, &bytes) == PYR_OK && bytes.length == PAGE_BYTES) {
+        memcpy(&one, bytes.data, sizeof one);
+        bool known = memcmp(one.mark, guard->page->mark, sizeof one.mark) == 0 &&
+                     one.space == guard->page->space;
+        if (known && pyr_os_process_is_gone(one.pid)) {
+            judge(guard, path, &one);
+        }
+    }
+    pyr_buffer_fini(&bytes);
+    return ++guard->looked == FILES;
+}
+
+pyr_guard *pyr_guard_open(const char *folder, const pyr_identity *identity, const char *program)
+{
+    if (program[0] == '\0' || program[0] == '-') {
+        return NULL; /* python -c: one such program has nothing to do with another */
+    }
+    pyr_guard *made = pyr_memory_new(1, sizeof *made);
+    uint8_t *first = pyr_memory_new(1, PAGE_BYTES);
+    pyr_guard *guard = NULL;
+    if (made == NULL || first == NULL) {
+        goto out;
+    }
+    if (folder != NULL) {
+        snprintf(made->folder, sizeof made->folder, "%s", folder);
+    } else {
+        snprintf(made->folder, sizeof made->folder, "/dev/shm/pyrometer-guard-%" PRIu64,
+                 pyr_os_user());
+    }
+    snprintf(made->path, sizeof made->path, "%s/%" PRId64 ".%" PRId64, made->folder, identity->pid,
+             identity->start_ns / 1000);
+    describe((record *)(void *)first, identity, program);
+    if (!pyr_os_is_memory("/dev/shm") || pyr_os_folder_make_private(made->folder) != PYR_OK ||
+        pyr_os_file_write(made->path, first, PAGE_BYTES) != PYR_OK) {
+        goto out;
+    }
+    if (atomic_load(&home) == NULL) {
+        atomic_store(&home, pyr_os_reserve(PAGE_BYTES));
+    }
+    made->page = atomic_load(&home);
+    if (made->page == NULL || pyr_os_file_map(made->path, made->page, PAGE_BYTES) != PYR_OK) {
+        pyr_os_file_remove(made->path);
+        goto out;
+    }
+    (void)!pyr_os_folder_each(made->folder, "", look, made);
+    guard = made;
+    made = NULL;
+out:
+    pyr_memory_free(made);
+    pyr_memory_free(first);
+    return guard;
+}
+
+static bool ended_in(const record *one, const char *collector)
+{
+    for (size_t at = 0; at < COLLECTORS; at++) {
+        if (strncmp(one->rows[at].name, collector, NAME_BYTES) == 0 &&
+            atomic_load(&one->rows[at].inside) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t pyr_guard_holds(const pyr_guard *guard, const char *collector, char *why, size_t why_size)
+{
+    int64_t until_ns = 0;
+    for (size_t index = 0; guard != NULL && index < guard->found_count; index++) {
+        const record *one = &guard->found[index];
+        int64_t left_ns = COUNTS_NS - guard->found_age_ns[index];
+        if (ended_in(one, collector) && pyr_clock_monotonic_ns() + left_ns > until_ns) {
+            until_ns = pyr_clock_monotonic_ns() + left_ns;
+            snprintf(why, why_size, "the process %" PRId64 " of this program ended in its code",
+                     one->pid);
+        }
+    }
+    return until_ns;
+}
+
+_Atomic uint32_t *pyr_guard_counter(pyr_guard *guard, const char *collector)
+{
+    if (guard == NULL || strlen(collector) >= NAME_BYTES) {
+        return NULL;
+    }
+    for (size_t index = 0; index < COLLECTORS; index++) {
+        row *one = &guard->page->rows[index];
+        if (one->name[0] == '\0') {
+            memcpy(one->name, collector, strlen(collector) + 1);
+        }
+        if (strncmp(one->name, collector, NAME_BYTES) == 0) {
+            return &one->inside;
+        }
+    }
+    return NULL;
+}
+
+void pyr_guard_end(pyr_guard *guard)
+{
+    if (guard != NULL && !atomic_exchange(&guard->ended, true)) {
+        pyr_os_file_remove(guard->path);
+    }
+}
+
+void pyr_guard_close(pyr_guard *guard)
+{
+    if (guard != NULL) {
+        pyr_os_make_own(guard->page, PAGE_BYTES);
+        pyr_memory_free(guard);
+    }
+}
+
+void pyr_guard_fork_child(pyr_guard *guard)
+{
+    if (guard != NULL) {
+        atomic_store(&guard->ended, true); /* the file is its parent's */
+        pyr_os_make_own(guard->page, PAGE_BYTES);
+    }
+}

@@ -1,0 +1,360 @@
+/* From a pprof profile to rows in the numbers of a book; see the header.
+ *
+ * Strings and frames of the profile are looked up in the book once each; a stack once for each
+ * different sequence of frames, found by its place or by a hash with a secret seed. So a sample
+ * costs two lookups.
+ */
+#include "store/sums.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { UNKNOWN = UINT32_MAX, ROWS = 1 << 22 };
+
+typedef struct found_stack { /* of the frames that begin at one place of the profile */
+    uint32_t count;          /* how many frames it has; 0 = not looked up yet */
+    uint32_t stack;
+} found_stack;
+
+typedef struct intake {
+    const pyr_profile *profile;
+    pyr_book *book;
+    uint32_t *strings; /* of the profile -> of the book; UNKNOWN = not looked up yet */
+    uint32_t *frames;
+    found_stack *starts; /* by the place of the first frame: samples of one stack share frames */
+    pyr_map *stacks;     /* hash of a frame sequence -> stack, where they do not */
+    pyr_map *lists;      /* hash of the labels with texts -> list */
+    uint64_t seed;
+    int counts[PYR_SUMS_TYPES]; /* type that counts the looks behind this one, or -1 */
+    uint32_t moment_key;        /* string of the profile: end_timestamp_ns; UNKNOWN = none */
+} intake;
+
+pyr_status pyr_sums_init(pyr_sums *sums, uint32_t types, size_t type_count)
+{
+    *sums = (pyr_sums){.types = types, .type_count = type_count};
+    pyr_buffer_init(&sums->stacks, ROWS * sizeof(uint32_t));
+    pyr_buffer_init(&sums->lists, ROWS * sizeof(uint32_t));
+    pyr_buffer_init(&sums->values, SIZE_MAX / 2);
+    pyr_buffer_init(&sums->squares, SIZE_MAX / 2);
+    sums->rows = pyr_map_new(ROWS);
+    return sums->rows != NULL ? PYR_OK : PYR_ENOMEM;
+}
+
+void pyr_sums_fini(pyr_sums *sums)
+{
+    pyr_buffer_fini(&sums->stacks);
+    pyr_buffer_fini(&sums->lists);
+    pyr_buffer_fini(&sums->values);
+    pyr_buffer_fini(&sums->squares);
+    pyr_map_free(sums->rows);
+    sums->rows = NULL;
+}
+
+static pyr_status new_row(pyr_sums *sums, uint32_t stack, uint32_t list)
+{
+    size_t types = sums->type_count;
+    (void)pyr_buffer_append(&sums->stacks, &stack, sizeof stack);
+    (void)pyr_buffer_append(&sums->lists, &list, sizeof list);
+    if (pyr_buffer_reserve(&sums->values, types * sizeof(int64_t)) != PYR_OK ||
+        pyr_buffer_reserve(&sums->squares, types * sizeof(double)) != PYR_OK ||
+        sums->stacks.status != PYR_OK || sums->lists.status != PYR_OK) {
+        return sums->stacks.status == PYR_ETOOBIG ? PYR_ETOOBIG : PYR_ENOMEM;
+    }
+    memset(sums->values.data + sums->values.length, 0, types * sizeof(int64_t));
+    memset(sums->squares.data + sums->squares.length, 0, types * sizeof(double));
+    sums->values.length += types * sizeof(int64_t);
+    sums->squares.length += types * sizeof(double);
+    sums->count++;
+    return PYR_OK;
+}
+
+static void add_value(int64_t *sum, int64_t value)
+{
+    if (__builtin_add_overflow(*sum, value, sum)) {
+        *sum = value > 0 ? INT64_MAX : INT64_MIN;
+    }
+}
+
+pyr_status pyr_sums_add(pyr_sums *sums, uint32_t stack, uint32_t list, const int64_t *values,
+                        const double *squares, size_t *row)
+{
+    uint64_t key = (uint64_t)stack << 32 | list;
+    uint64_t found = 0;
+    pyr_status status = PYR_OK;
+    if (!pyr_map_get(sums->rows, key, &found)) {
+        found = sums->count;
+        status = new_row(sums, stack, list);
+        if (status == PYR_OK) {
+            status = pyr_map_put(sums->rows, key, found);
+        }
+    }
+    if (status != PYR_OK) {
+        return status;
+    }
+    int64_t *value = (int64_t *)(void *)sums->values.data + found * sums->type_count;
+    double *square = (double *)(void *)sums->squares.data + found * sums->type_count;
+    for (size_t type = 0; type < sums->type_count; type++) {
+        if (values[type] == 0 && squares[type] == 0) {
+            continue; /* as most are: a sample has few of a profile's types */
+        }
+        add_value(&value[type], values[type]);
+        square[type] = square[type] < 0 || squares[type] < 0 ? -1 : square[type] + squares[type];
+    }
+    *row = (size_t)found;
+    return PYR_OK;
+}
+
+/* ------------------------------------------------------------------------------- intake ---- */
+
+static pyr_status find_string(intake *in, uint32_t string, uint32_t *number)
+{
+    pyr_status status = PYR_OK;
+    if (in->strings[string] == UNKNOWN) {
+        const pyr_profile_text *text = &in->profile->strings[string];
+        status = pyr_book_string(in->book, text->data, text->length, &in->strings[string]);
+    }
+    *number = in->strings[string];
+    return status;
+}
+
+static pyr_status find_frame(intake *in, uint32_t frame, uint32_t *number)
+{
+    *number = in->frames[frame];
+    if (*number != UNKNOWN) {
+        return PYR_OK;
+    }
+    const pyr_profile_frame *from = &in->profile->frames[frame];
+    const pyr_profile_function *of = &in->profile->functions[from->function];
+    pyr_book_function function = {.start_line = of->start_line};
+    pyr_book_frame made = {.line = from->line > 0 && from->line <= UINT32_MAX ? (uint32_t)from->line
+                                                                              : 0};
+    pyr_status status = find_string(in, of->name, &function.name);
+    if (status == PYR_OK) {
+        status = find_string(in, of->file, &function.file);
+    }
+    if (status == PYR_OK) {
+        status = pyr_book_function_add(in->book, &function, &made.function);
+    }
+    if (status == PYR_OK) {
+        status = pyr_book_frame_add(in->book, &made, &in->frames[frame]);
+    }
+    *number = in->frames[frame];
+    return status;
+}
+
+static pyr_status find_stack(intake *in, const pyr_profile_sample *sample, uint32_t *stack)
+{
+    const uint32_t *frames = in->profile->stack_frames + sample->frame_start;
+    *stack = 0;
+    if (sample->frame_count == 0) {
+        return PYR_OK;
+    }
+    found_stack *found = &in->starts[sample->frame_start];
+    if (found->count == sample->frame_count) {
+        *stack = found->stack;
+        return PYR_OK;
+    }
+    found->count = sample->frame_count;
+    uint64_t hash = pyr_hash_bytes(frames, sample->frame_count * sizeof *frames, in->seed);
+    uint64_t known = 0;
+    if (pyr_map_get(in->stacks, hash, &known)) {
+        *stack = found->stack = (uint32_t)known;
+        return PYR_OK;
+    }
+    pyr_status status = PYR_OK;
+    for (uint32_t left = sample->frame_count; left > 0 && status == PYR_OK; left--) {
+        uint32_t frame = 0;
+        status = find_frame(in, frames[left - 1], &frame);
+        if (status == PYR_OK) {
+            status = pyr_book_stack_add(in->book, *stack, frame, stack);
+        }
+    }
+    found->stack = *stack;
+    return status == PYR_OK ? pyr_map_put(in->stacks, hash, *stack) : status;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const pyr_book_pair *left = a;
+    const pyr_book_pair *right = b;
+    return left->key != right->key ? (left->key < right->key ? -1 : 1)
+                                   : (left->value > right->value) - (left->value < right->value);
+}
+
+static pyr_status make_list(intake *in, const pyr_book_pair *texts, size_t count, uint32_t *list)
+{
+    pyr_book_pair pairs[PYR_BOOK_LIST_PAIRS];
+    pyr_status status = PYR_OK;
+    for (size_t at = 0; at < count && status == PYR_OK; at++) {
+        status = find_string(in, texts[at].key, &pairs[at].key);
+        if (status == PYR_OK) {
+            status = find_string(in, texts[at].value, &pairs[at].value);
+        }
+    }
+    if (count > 1) {
+        qsort(pairs, count, sizeof *pairs, compare_pairs);
+    }
+    return status == PYR_OK ? pyr_book_list_add(in->book, pairs, count, list) : status;
+}
+
+static pyr_status find_list(intake *in, const pyr_profile_sample *sample, uint32_t *list,
+                            bool *has_moment)
+{
+    pyr_book_pair texts[PYR_BOOK_LIST_PAIRS]; /* strings of the profile */
+    size_t count = 0;
+    uint64_t known = 0;
+    *has_moment = false;
+    for (uint32_t at = 0; at < sample->label_count; at++) {
+        const pyr_profile_label *label = &in->profile->labels[sample->label_start + at];
+        if (label->text == 0) {
+            *has_moment = *has_moment || label->key == in->moment_key;
+            continue;
+        }
+        if (count == PYR_BOOK_LIST_PAIRS) {
+            return PYR_EINVAL;
+        }
+        texts[count++] = (pyr_book_pair){label->key, label->text};
+    }
+    uint64_t hash = pyr_hash_bytes(texts, count * sizeof *texts, in->seed);
+    if (pyr_map_get(in->lists, hash, &known)) {
+        *list = (uint32_t)known;
+        return PYR_OK;
+    }
+    pyr_status status = make_list(in, texts, count, list);
+    return status == PYR_OK ? pyr_map_put(in->lists, hash, *list) : status;
+}
+
+/* Types whose count type says how many looks are behind a value; as pprof/diff.c has them. */
+static void find_counts(intake *in)
+{
+    static const char *const PAIRS[][2] = {
+        {"cpu-time", "cpu-samples"},
+        {"cpu-samples", "cpu-samples"},
+        {"wall-time", "wall-samples"},
+        {"cpu", "samples"},
+        {"wall-samples", "wall-samples"},
+        {"samples", "samples"},
+        {"gpu-time", "gpu-samples"},
+        {"gpu-samples", "gpu-samples"},
+        {"wall", "samples"},
+    };
+    for (size_t type = 0; type < in->profile->type_count; type++) {
+        in->counts[type] = -1;
+        const char *name = in->profile->strings[in->profile->types[type].type].data;
+        for (size_t pair = 0; pair < sizeof PAIRS / sizeof PAIRS[0]; pair++) {
+            if (strcmp(name, PAIRS[pair][0]) == 0) {
+                in->counts[type] = pyr_profile_find_type(in->profile, PAIRS[pair][1]);
+            }
+        }
+    }
+}
+
+static double square_of(const intake *in, const int64_t *values, size_t type, bool has_moment)
+{
+    double value = (double)values[type];
+    if (has_moment) {
+        return value * value;
+    }
+    int count = in->counts[type];
+    return count < 0 ? -1 : value * value / (values[count] > 1 ? (double)values[count] : 1.0);
+}
+
+static pyr_status add_samples(intake *in, pyr_sums *sums, pyr_buffer *rows)
+{
+    const pyr_profile *profile = in->profile;
+    pyr_status status = PYR_OK;
+    for (size_t index = 0; index < profile->sample_count && status == PYR_OK; index++) {
+        const pyr_profile_sample *sample = &profile->samples[index];
+        const int64_t *values = &profile->values[sample->value_start];
+        double squares[PYR_SUMS_TYPES];
+        uint32_t stack = 0;
+        uint32_t list = 0;
+        size_t row = 0;
+        bool has_moment = false;
+        status = find_stack(in, sample, &stack);
+        if (status == PYR_OK) {
+            status = find_list(in, sample, &list, &has_moment);
+        }
+        for (size_t type = 0; type < profile->type_count; type++) {
+            squares[type] = values[type] != 0 ? square_of(in, values, type, has_moment) : 0;
+        }
+        if (status == PYR_OK) {
+            status = pyr_sums_add(sums, stack, list, values, squares, &row);
+        }
+        if (status == PYR_OK && rows != NULL) {
+            uint32_t number = (uint32_t)row;
+            status = pyr_buffer_append(rows, &number, sizeof number);
+        }
+    }
+    sums->samples = profile->sample_count;
+    return status;
+}
+
+static pyr_status find_types(intake *in, uint32_t *types)
+{
+    pyr_book_pair pairs[PYR_SUMS_TYPES];
+    pyr_status status = PYR_OK;
+    for (size_t type = 0; type < in->profile->type_count && status == PYR_OK; type++) {
+        status = find_string(in, in->profile->types[type].type, &pairs[type].key);
+        if (status == PYR_OK) {
+            status = find_string(in, in->profile->types[type].unit, &pairs[type].value);
+        }
+    }
+    return status == PYR_OK ? pyr_book_list_add(in->book, pairs, in->profile->type_count, types)
+                            : status;
+}
+
+static uint32_t *unknown_numbers(size_t count)
+{
+    uint32_t *numbers = pyr_memory_new(count + 1, sizeof *numbers);
+    if (numbers != NULL) {
+        memset(numbers, 0xff, (count + 1) * sizeof *numbers);
+    }
+    return numbers;
+}
+
+pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_book *book,
+                               pyr_buffer *rows_of_samples)
+{
+    *sums = (pyr_sums){0};
+    if (profile->type_count == 0 || profile->type_count > PYR_SUMS_TYPES) {
+        return PYR_EINVAL;
+    }
+    intake in = {.profile = profile, .book = book, .seed = pyr_hash_seed()};
+    in.strings = unknown_numbers(profile->string_count);
+    in.frames = unknown_numbers(profile->frame_count);
+    in.starts = pyr_memory_new(profile->stack_frame_count + 1, sizeof *in.starts);
+    in.stacks = pyr_map_new(profile->sample_count + 1);
+    in.lists = pyr_map_new(profile->sample_count + 1);
+    in.moment_key = UNKNOWN;
+    for (size_t string = 0; string < profile->string_count; string++) {
+        if (strcmp(profile->strings[string].data, "end_timestamp_ns") == 0) {
+            in.moment_key = (uint32_t)string;
+        }
+    }
+    find_counts(&in);
+    uint32_t types = 0;
+    pyr_status status = PYR_OK;
+    if (in.strings == NULL || in.frames == NULL || in.starts == NULL || in.stacks == NULL ||
+        in.lists == NULL) {
+        status = PYR_ENOMEM;
+    }
+    if (status == PYR_OK) {
+        status = find_types(&in, &types);
+    }
+    if (status == PYR_OK) {
+        status = pyr_sums_init(sums, types, profile->type_count);
+    }
+    if (status == PYR_OK) {
+        status = add_samples(&in, sums, rows_of_samples);
+    }
+    pyr_memory_free(in.strings);
+    pyr_memory_free(in.frames);
+    pyr_memory_free(in.starts);
+    pyr_map_free(in.stacks);
+    pyr_map_free(in.lists);
+    return status;
+}

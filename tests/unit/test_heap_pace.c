@@ -1,0 +1,122 @@
+/* The pace of heap samples: budgets hold for any speed of allocation, and quiet programs are
+ * sampled finely. Time is simulated. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "collect/heap_estimate.h"
+#include "collect/heap_pace.h"
+
+static const int64_t SECOND = 1000000000;
+
+/* Allocates at `bytes_per_s` for `seconds`; the number of events. */
+static uint64_t run(pyr_heap_pace *pace, int64_t *now_ns, double bytes_per_s, double seconds,
+                    double size, uint64_t *random)
+{
+    uint64_t events = 0;
+    int64_t end_ns = *now_ns + (int64_t)(seconds * (double)SECOND);
+    for (;;) {
+        double next = (double)pyr_heap_draw(random, pace->distance);
+        next = next < size ? size : next; /* an allocation is one event at most */
+        *now_ns += (int64_t)(next / bytes_per_s * (double)SECOND);
+        if (*now_ns >= end_ns) {
+            *now_ns = end_ns;
+            return events;
+        }
+        pyr_heap_pace_event(pace, *now_ns);
+        events++;
+    }
+}
+
+static void events_keep_the_budget(void **state)
+{
+    (void)state;
+    static const double speeds[] = {1e6, 1e8, 1e9, 1e10, 1e11};
+    for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++) {
+        pyr_heap_pace pace;
+        uint64_t random = 17;
+        int64_t now_ns = SECOND;
+        pyr_heap_pace_init(&pace, 0, now_ns);
+        uint64_t burst = run(&pace, &now_ns, speeds[i], 1, 16, &random);
+        uint64_t lasting = run(&pace, &now_ns, speeds[i], 20, 16, &random);
+        assert_true(burst <= 3 * PYR_HEAP_BURST + PYR_HEAP_EVENTS_PER_S);
+        assert_true((double)lasting <= 20 * 1.15 * PYR_HEAP_EVENTS_PER_S);
+        if (speeds[i] > 1e8 && speeds[i] < 1e10) {
+            assert_true((double)lasting >= 20 * 0.4 * PYR_HEAP_EVENTS_PER_S);
+        }
+        assert_true(pace.distance >= PYR_HEAP_NEAREST);
+    }
+}
+
+static void a_quiet_program_is_sampled_finely(void **state)
+{
+    (void)state;
+    pyr_heap_pace pace;
+    uint64_t random = 3;
+    int64_t now_ns = SECOND;
+    pyr_heap_pace_init(&pace, 0, now_ns);
+    (void)run(&pace, &now_ns, 2e9, 5, 16, &random);
+    assert_true(pace.distance > 4 * PYR_HEAP_NEAREST);
+    (void)run(&pace, &now_ns, 1e6, 30, 16, &random);
+    assert_true(pace.distance == PYR_HEAP_NEAREST);
+    (void)run(&pace, &now_ns, 2e9, 5, 16, &random);
+    assert_true(pace.distance > 4 * PYR_HEAP_NEAREST);
+    for (int i = 0; i < 20; i++) { /* without a single event */
+        now_ns += SECOND;
+        pyr_heap_pace_rest(&pace, now_ns);
+    }
+    assert_true(pace.distance == PYR_HEAP_NEAREST);
+}
+
+static void the_farthest_distance_is_passed_only_in_debt(void **state)
+{
+    (void)state;
+    pyr_heap_pace pace;
+    uint64_t random = 3;
+    int64_t now_ns = SECOND;
+    pyr_heap_pace_init(&pace, 0, now_ns);
+    (void)run(&pace, &now_ns, 3e10, 10, 16, &random);
+    assert_true(pace.distance <= PYR_HEAP_FARTHEST);
+    /* Reserving a gigabyte costs nothing as long as nobody touches it. */
+    uint64_t before = run(&pace, &now_ns, 1e14, 1, 1e9, &random);
+    assert_true(before > 0);
+    uint64_t lasting = run(&pace, &now_ns, 1e14, 10, 1e9, &random);
+    assert_true(pace.distance > PYR_HEAP_FARTHEST);
+    assert_true((double)lasting <= 10 * 1.15 * PYR_HEAP_EVENTS_PER_S);
+}
+
+static void a_distance_set_by_hand_is_a_floor(void **state)
+{
+    (void)state;
+    pyr_heap_pace pace;
+    uint64_t random = 3;
+    int64_t now_ns = SECOND;
+    pyr_heap_pace_init(&pace, 1 << 20, now_ns);
+    (void)run(&pace, &now_ns, 1e7, 30, 16, &random);
+    assert_true(pace.distance == 1 << 20);
+    assert_false(pace.is_pushed);
+    pyr_heap_pace_init(&pace, 16, now_ns);
+    assert_true(pace.distance == 16);
+    uint64_t events = run(&pace, &now_ns, 1e9, 10, 16, &random);
+    assert_true(pace.is_pushed);
+    assert_true((double)events <= 11 * 1.15 * PYR_HEAP_EVENTS_PER_S + 3 * PYR_HEAP_BURST);
+    /* Larger than any that would be chosen. */
+    pyr_heap_pace_init(&pace, 1 << 30, now_ns);
+    (void)run(&pace, &now_ns, 1e11, 10, 16, &random);
+    assert_true(pace.distance == 1 << 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_keep_the_budget),
+        cmocka_unit_test(a_quiet_program_is_sampled_finely),
+        cmocka_unit_test(the_farthest_distance_is_passed_only_in_debt),
+        cmocka_unit_test(a_distance_set_by_hand_is_a_floor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* Unit tests of how pprof/parser reads samples: frames that several share, and values of any number
+ * and length, all at a guard page. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pprof/parser.h"
+#include "pprof/wire.h"
+#include "support/pprof_bytes.h"
+
+enum { MAX = 1 << 24 };
+
+static pyr_buffer bytes; /* the message of the test in hand */
+
+static int set_up(void **state)
+{
+    (void)state;
+    pyr_buffer_init(&bytes, MAX);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pyr_buffer_fini(&bytes);
+    return 0;
+}
+
+static pyr_status parse(pyr_profile **profile, pyr_parse_error *error)
+{
+    const uint8_t *copy = pyr_bytes_guard(bytes.data, bytes.length);
+    assert_non_null(copy);
+    pyr_status status = pyr_profile_parse(copy, bytes.length, MAX, profile, error);
+    pyr_bytes_unguard(copy, bytes.length);
+    return status;
+}
+
+static pyr_profile *parse_good(void)
+{
+    pyr_profile *profile;
+    pyr_parse_error error;
+    if (parse(&profile, &error) != PYR_OK) {
+        fail_msg("%s at %zu", error.what, error.offset);
+    }
+    return profile;
+}
+
+/* Puts a sample in the place of the tiny profile's, which has one value only. */
+static void put_sample(const void *sample, size_t sample_length)
+{
+    pyr_buffer other;
+    pyr_buffer_init(&other, MAX);
+    pyr_wire_reader reader = {bytes.data, bytes.data + bytes.length};
+    pyr_wire_field field;
+    while (pyr_wire_next(&reader, &field) == PYR_OK) {
+        bool is_sample = field.number == 2;
+        pyr_wire_append_bytes(&other, field.number, is_sample ? sample : field.body.at,
+                              is_sample ? sample_length : (size_t)(field.body.end - field.body.at));
+    }
+    pyr_buffer_clear(&bytes);
+    pyr_buffer_append(&bytes, other.data, other.length);
+    pyr_buffer_fini(&other);
+}
+
+/* One location of 5,000 inlined lines on each of 500,000 stacks, which share its frames. */
+static void test_shared_frames_count_for_each_sample(void **state)
+{
+    (void)state;
+    pyr_bytes_tiny(&bytes);
+    pyr_buffer body;
+    pyr_buffer_init(&body, MAX);
+    pyr_wire_append_number(&body, 1, 2);
+    for (uint64_t i = 1; i <= 5000; i++) {
+        const uint64_t line[] = {1, i};
+        pyr_bytes_numbers(&body, 4, line, 2);
+    }
+    pyr_wire_append_bytes(&bytes, 4, body.data, body.length);
+    pyr_buffer_fini(&body);
+    for (size_t i = 0; i < 500000; i++) {
+        pyr_wire_append_bytes(&bytes, 2, "\x0A\x01\x02\x10\x01", 5);
+    }
+    pyr_profile *profile;
+    pyr_parse_error error;
+    assert_int_equal(parse(&profile, &error), PYR_ETOOBIG);
+    assert_non_null(strstr(error.what, "too large for its size"));
+}
+
+/* Equal lists share their frames, also when one of the samples goes on with another list. */
+static void test_shared_frames(void **state)
+{
+    (void)state;
+    pyr_bytes_tiny(&bytes);
+    pyr_wire_append_bytes(&bytes, 2, "\x0A\x01\x01\x10\x06", 5);
+    pyr_wire_append_bytes(&bytes, 2, "\x0A\x02\x01\x01\x10\x07", 6);
+    pyr_wire_append_bytes(&bytes, 2, "\x0A\x01\x01\x10\x08\x0A\x02\x01\x01\x08\x01", 11);
+    pyr_wire_append_bytes(&bytes, 2, "\x0A\x01\x01\x10\x09", 5);
+    pyr_profile *profile = parse_good();
+    static const uint32_t counts[] = {1, 1, 2, 4, 1};
+    assert_int_equal(profile->sample_count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        const pyr_profile_sample *sample = &profile->samples[i];
+        assert_int_equal(sample->frame_count, counts[i]);
+        assert_int_equal(profile->values[sample->value_start], 5 + (int)i);
+        for (uint32_t at = 0; at < sample->frame_count; at++) {
+            assert_true(sample->frame_start + at < profile->stack_frame_count);
+            assert_int_equal(profile->stack_frames[sample->frame_start + at], 0);
+        }
+    }
+    assert_int_equal(profile->samples[1].frame_start, profile->samples[4].frame_start);
+    pyr_profile_free(profile);
+}
+
+/* Values are read eight at a time where they are short; whatever their number and length, and
+ * wherever the bytes end. */
+static void test_many_values(void **state)
+{
+    (void)state;
+    static const uint64_t type[] = {1, 2};
+    pyr_buffer body;
+    pyr_buffer_init(&body, MAX);
+    for (size_t count = 1; count < 40; count++) {
+        for (size_t large = 0; large <= count; large++) { /* `count`: none is */
+            pyr_buffer_clear(&body);
+            for (size_t i = 0; i < count; i++) {
+                pyr_wire_append_varint(&body, i == large ? UINT64_MAX - 3 : i);
+            }
+            pyr_bytes_tiny(&bytes);
+            for (size_t i = 1; i < count; i++) {
+                pyr_bytes_numbers(&bytes, 1, type, 2);
+            }
+            pyr_buffer sample;
+            pyr_buffer_init(&sample, MAX);
+            pyr_wire_append_bytes(&sample, 2, body.data, body.length);
+            put_sample(sample.data, sample.length);
+            pyr_buffer_fini(&sample);
+            pyr_profile *profile = parse_good();
+            assert_int_equal(profile->value_count, count);
+            for (size_t i = 0; i < count; i++) {
+                assert_int_equal(profile->values[i], i == large ? -4 : (int64_t)i);
+            }
+            pyr_profile_free(profile);
+            pyr_buffer_clear(&bytes);
+        }
+    }
+    pyr_buffer_fini(&body);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_shared_frames_count_for_each_sample),
+        TEST(test_shared_frames),
+        TEST(test_many_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
