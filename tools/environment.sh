@@ -20,6 +20,17 @@ die() {
     exit 1
 }
 
+# A command that fetches: mirrors fail for moments, so it has three tries.
+fetch() {
+    "$@" && return
+    say "once more in 5 s: $1"
+    sleep 5
+    "$@" && return
+    say "once more in 20 s: $1"
+    sleep 20
+    "$@"
+}
+
 # One script at a time, so that two runs at once do not install into the same folder.
 lock() {
     mkdir -p "$CACHE"
@@ -43,6 +54,6 @@ make_venv() {
     seen=$("$@" cat "$folder/stamp" 2>/dev/null || true)
     [ "$seen" = "$stamp" ] && return
     "$@" "$python" -m venv --clear "$folder"
-    "$@" "$folder/bin/python" -m pip install -q -r "$ROOT/$requirements"
+    fetch "$@" "$folder/bin/python" -m pip install -q -r "$ROOT/$requirements"
     printf '%s' "$stamp" | "$@" tee "$folder/stamp" >/dev/null
 }

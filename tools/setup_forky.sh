@@ -19,12 +19,17 @@ if [ ! -e "$FORKY/etc/debian_version" ] || [ -e "$FORKY/debootstrap" ]; then
         grep -E '/debian/?$' | head -n 1)
     [ -n "$mirror" ] || die "no Debian mirror in apt's sources"
     say "making Debian forky in $FORKY (about a minute, 0.7 GB)"
-    umount "$FORKY/proc" 2>/dev/null || true
-    grep -qF " $FORKY/" /proc/self/mounts && die "something is mounted in $FORKY"
-    rm -rf "$FORKY"
-    debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" \
-        forky "$FORKY" "$mirror" sid </dev/null >"$CACHE/debootstrap.log" 2>&1 ||
+    make_folder() {
+        umount "$FORKY/proc" 2>/dev/null || true
+        grep -qF " $FORKY/" /proc/self/mounts && die "something is mounted in $FORKY"
+        rm -rf "$FORKY"
+        debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" \
+            forky "$FORKY" "$mirror" sid </dev/null >"$CACHE/debootstrap.log" 2>&1
+    }
+    fetch make_folder || {
+        tail -n 20 "$CACHE/debootstrap.log" >&2
         die "debootstrap failed, see $CACHE/debootstrap.log"
+    }
 fi
 
 for file in /etc/ssl/certs/ca-certificates.crt /etc/pip.conf /etc/resolv.conf \
@@ -56,5 +61,6 @@ install_in_forky() {
         apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
 }
 # debootstrap left signed package lists; they are renewed only when they no longer serve.
-install_in_forky || { "$ROOT/tools/in_forky.sh" apt-get update -q && install_in_forky; } ||
+renew_and_install() { "$ROOT/tools/in_forky.sh" apt-get update -q && install_in_forky; }
+install_in_forky || fetch renew_and_install ||
     die "could not install in forky: ${missing[*]}"

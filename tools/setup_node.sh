@@ -26,5 +26,5 @@ fi
 hash=$(content_hash ui/package.json ui/package-lock.json)
 [ "$(cat "$ROOT/ui/node_modules/.installed" 2>/dev/null)" = "$hash" ] && exit 0
 say "installing the packages of ui/"
-(cd "$ROOT/ui" && npm ci --no-audit --no-fund --loglevel=error </dev/null)
+(cd "$ROOT/ui" && fetch npm ci --no-audit --no-fund --loglevel=error </dev/null)
 echo "$hash" >"$ROOT/ui/node_modules/.installed"

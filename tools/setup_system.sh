@@ -60,4 +60,5 @@ install() {
         apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
 }
 # The package lists are renewed only when they do not serve: a mirror may be too old to give new ones.
-install || { "${as_root[@]}" apt-get update -q && install; }
+renew_and_install() { "${as_root[@]}" apt-get update -q && install; }
+install || fetch renew_and_install
