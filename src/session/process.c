@@ -29,7 +29,7 @@ enum { LINE_BYTES = 1024, LINGER_NS = 1000000, PAUSE_NS = 20000 };
 
 enum { LAST_FLUSH_NS = 1000000000 }; /* longest delay of an end by C code */
 enum { LATE_THREAD_NS = 20000000 };  /* longest wait for the thread of a late start */
-enum { ENDING_NS = 50000000 };       /* how long a thread that ended may still be counted */
+enum { ENDING_NS = 200000000 };      /* how long a thread that ended may be counted, at most */
 
 static struct {
     pyr_lock lock;
