@@ -38,7 +38,7 @@ def machine() -> dict[str, object]:
 
 def collect(experiment: rows.Experiment, options: rows.Options) -> tuple[dict, list[str]]:
     """values[row][profiler] = one figure a round (None: it failed), and what went wrong."""
-    names = [*profilers.IN_PROCESS, "py-spy", "tachyon"]
+    names = [*profilers.IN_PROCESS, profilers.CONTROL, "py-spy", "tachyon"]
     values: dict[str, dict[str, list]] = {
         row: {name: [] for name in names} for row in experiment.rows
     }
@@ -94,13 +94,18 @@ def summarize(key: str, values: dict[str, list]) -> dict[str, object]:
             pairs = [pair for pair in pairs if pair is not None]
             if pairs and name != base:
                 result[name][field] = spread(pairs)
+                if field == "ratio_to_none" and result[base]["best"]:
+                    # Other programs only ever add: each one's best round is the least disturbed.
+                    result[name]["best_to_best"] = result[name]["best"] / result[base]["best"]
     ours = result.get("pyrometer")
     compared = COMPARED.get(row.compared)
     figure = ours if compared is None or ours is None else ours.get(compared)
     if row.target is not None and figure is not None:
+        # The best of many noisy ratios says nothing.
+        best = ours["best_to_best"] if compared == "ratio_to_none" else figure["best"]
         summary["target"] = {"at_most": row.target, "of": row.compared,
                              "median_meets": figure["median"] <= row.target,
-                             "best_meets": figure["best"] <= row.target}  # fmt: skip
+                             "best_meets": best <= row.target}  # fmt: skip
     return summary
 
 
@@ -119,6 +124,8 @@ def show(summary: dict, out=sys.stdout) -> None:
         for field, words in (("ratio_to_none", "x unprofiled"), ("more_than_none", "more")):
             if field in figures and field == COMPARED.get(row.compared):
                 line += f"  {triple(figures[field])} {words}"
+                if field == "ratio_to_none":
+                    line += f", {number(figures['best_to_best'])} best to best"
         if "ratio_to_ddtrace" in figures and name == "pyrometer":
             line += f"  {triple(figures['ratio_to_ddtrace'])} x ddtrace"
         print(line.rstrip(), file=out)
@@ -136,7 +143,8 @@ def main() -> int:
         epilog="Rows: " + ", ".join(rows.ROWS),
     )
     parser.add_argument("--quick", action="store_true", help="few and short rounds: a first look")
-    parser.add_argument("--full", action="store_true", help="memory after ten minutes, not one")
+    parser.add_argument("--memory-seconds", type=int, metavar="N",
+                        help="how long memory may grow before it is read (60); 600 for the target")  # fmt: skip
     parser.add_argument("--only", action="append", metavar="ROW", help="may be repeated")
     parser.add_argument("--without", action="append", default=[], metavar="PROFILER")
     parser.add_argument("--rounds", type=int, metavar="N")
@@ -146,8 +154,8 @@ def main() -> int:
     if arguments.quick:
         options = rows.Options(rounds=2, seconds=3, settle=2, slices=3, slice_s=1, window_s=10,
                                memory_s=10, without=options.without)  # fmt: skip
-    if arguments.full:
-        options.memory_s = 600
+    if arguments.memory_seconds:
+        options.memory_s = arguments.memory_seconds
     if arguments.rounds:
         options.rounds = options.slices = arguments.rounds
     unknown = set(arguments.only or []) - set(rows.ROWS)

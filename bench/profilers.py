@@ -8,6 +8,7 @@ import os
 import time
 
 IN_PROCESS = ["none", "pyrometer", "ddtrace", "pyroscope"]
+CONTROL = "again"  # no profiler, once more
 
 # No agent, no telemetry, no tracing: only the profiler is measured. Set by whoever starts the
 # program, because a profiler reads its environment when it is imported.

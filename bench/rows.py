@@ -22,8 +22,8 @@ class Options:
     rounds: int = 5
     seconds: float = 5  # of one measurement
     settle: float = 3  # before it
-    slices: int = 10  # of load, for each service
-    slice_s: int = 3
+    slices: int = 20  # of load, for each service
+    slice_s: int = 2
     window_s: int = 60
     memory_s: int = 60
     without: set[str] = field(default_factory=set)
@@ -53,8 +53,10 @@ ROWS = {
     "bytes-look": Row("same, bytes for each look at a thread", "bytes", 0.5, "ratio to ddtrace"),
     "flask-cpu": Row("Flask on gunicorn, CPU a request", "us", 1.02, "ratio to none"),
     "flask-p99": Row("Flask on gunicorn, p99 at 60 % load", "ms", None, "more than none"),
+    "flask-memory": Row("same service, memory under that load", "kB", 20000, "more than none"),
     "starlette-cpu": Row("Starlette on uvicorn, CPU a request", "us", 1.02, "ratio to none"),
     "starlette-p99": Row("Starlette on uvicorn, p99 at 60 % load", "ms", 0.2, "more than none"),
+    "starlette-memory": Row("same service, memory under that load", "kB", 20000, "more than none"),
     "alloc": Row("an object made and freed", "ns", 1.04, "ratio to none"),
     "native": Row("malloc and free in a C library, native heap on", "ns", 10, "more than none"),
     "build-1M": Row("a million objects kept, then freed: each", "ns", 1.05, "ratio to none"),
@@ -166,7 +168,9 @@ def bytes_written(options: Options, turn: int) -> Figures:
 
 
 class Services:
-    """One service under each profiler, all up at once; the load goes round in short slices."""
+    """One service under each profiler, all up at once; the load goes round in short slices.
+
+    A second one without profiler, "again", shows what a ratio is worth on this machine."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -175,7 +179,7 @@ class Services:
     def __call__(self, options: Options, turn: int) -> Figures:
         if not self.running:
             settings = {"BENCH_TASKS": "2000"} if self.kind == "starlette" else {}
-            for name in options.profilers():
+            for name in [*options.profilers(), profilers.CONTROL]:
                 self.running[name] = measure.Service(name, self.kind, settings)
         cpu: dict[str, float] = {}
         rate: dict[str, float] = {}
@@ -189,7 +193,12 @@ class Services:
         for name in rotated(list(self.running), turn + 1):
             result = self.running[name].load(options.slice_s, think_ms, connections)
             p99[name] = result["p99_ms"]
-        return {f"{self.kind}-cpu": cpu, f"{self.kind}-p99": p99}
+        memory = {name: float(service.resident_kb()) for name, service in self.running.items()}
+        return {
+            f"{self.kind}-cpu": cpu,
+            f"{self.kind}-p99": p99,
+            f"{self.kind}-memory": memory,
+        }
 
     def end(self) -> None:
         for service in self.running.values():
@@ -261,7 +270,6 @@ class Experiment:
 
 
 def experiments() -> list[Experiment]:
-    flask, starlette = Services("flask"), Services("starlette")
     return [
         Experiment(start, ["start", "memory-start"]),
         Experiment(agent_cpu("busy", "busy", 0), ["busy"]),
@@ -278,9 +286,14 @@ def experiments() -> list[Experiment]:
         ),
         Experiment(system_calls, ["calls-busy", "calls-idle"], lambda options: 1),
         Experiment(bytes_written, ["bytes", "bytes-look"], lambda options: 1),
-        Experiment(flask, ["flask-cpu", "flask-p99"], lambda o: o.slices, flask.end),
-        Experiment(
-            starlette, ["starlette-cpu", "starlette-p99"], lambda o: o.slices, starlette.end
+        *(
+            Experiment(
+                services,
+                [f"{services.kind}-{what}" for what in ("cpu", "p99", "memory")],
+                lambda o: o.slices,
+                services.end,
+            )
+            for services in (Services("flask"), Services("starlette"))
         ),
         Experiment(attach, ["attach-own", "attach-target"]),
         Experiment(memory, ["memory"], lambda options: 1),
