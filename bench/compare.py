@@ -144,7 +144,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="few and short rounds: a first look")
     parser.add_argument("--memory-seconds", type=int, metavar="N",
-                        help="how long memory may grow before it is read (60); 600 for the target")  # fmt: skip
+                        help="until memory is read: 60 by default, 600 for the target")  # fmt: skip
     parser.add_argument("--only", action="append", metavar="ROW", help="may be repeated")
     parser.add_argument("--without", action="append", default=[], metavar="PROFILER")
     parser.add_argument("--rounds", type=int, metavar="N")

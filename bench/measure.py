@@ -125,12 +125,12 @@ def resident_kb(pid: int) -> int:
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def looks(path: Path) -> int:
-    """How many looks at threads a profile tells of, whoever wrote it."""
+def profile(path: Path) -> pprof.Profile:
+    """A profile file, whoever wrote it."""
     data = path.read_bytes()
     if data[:4] == zstandard.FRAME_HEADER:
         data = gzip.compress(zstandard.ZstdDecompressor().decompressobj().decompress(data))
-    return pprof.parse(data).total("wall-samples")
+    return pprof.parse(data)
 
 
 # ------------------------------------------------------------------------------ outside ----

@@ -131,8 +131,8 @@ def memory(options: Options, turn: int) -> Figures:
 
 
 def bytes_written(options: Options, turn: int) -> Figures:
-    """Stacks only, with the timeline on; one window, then the remainder at the end. On a busy
-    machine profilers look less often, each in its own way: so also by the looks in the files."""
+    """Stacks only, with the timeline on; the first window, which is loaded to its end. On a busy
+    machine profilers look less often, each in its own way: so also by the looks in the file."""
     settings = {
         "DD_PROFILING_MEMORY_ENABLED": "false",
         "DD_PROFILING_LOCK_ENABLED": "false",
@@ -144,26 +144,24 @@ def bytes_written(options: Options, turn: int) -> Figures:
     }
     figures: Figures = {"bytes": {}, "bytes-look": {}}
     for name in rotated(options.profilers("pyrometer", "ddtrace"), turn):
-        began = time.monotonic()
         service = measure.Service(name, "flask", settings)
         try:
-            service.load(options.window_s)
+            service.load(options.window_s + 2)
         finally:
             service.stop()
-        elapsed = time.monotonic() - began
-        # The worker's files: the parent, which only waits, writes its own.
+        # NAME.PID.WINDOW.pprof, and what is written beside it. The worker's: the parent only waits.
         sizes: dict[str, int] = {}
-        looks: dict[str, int] = {}
         for path in service.files():
-            pid = path.name.split(".")[1]
-            sizes[pid] = sizes.get(pid, 0) + path.stat().st_size
-            if path.suffix == ".pprof":
-                looks[pid] = looks.get(pid, 0) + measure.looks(path)
+            _, pid, window, *_ = path.name.split(".")
+            if window == "1":
+                sizes[pid] = sizes.get(pid, 0) + path.stat().st_size
         if not sizes:
             raise measure.Failed(f"{name} wrote no files")
         worker = max(sizes, key=lambda pid: sizes[pid])
-        figures["bytes"][name] = sizes[worker] * 60 / elapsed
-        figures["bytes-look"][name] = sizes[worker] / max(looks[worker], 1)
+        (file,) = (p for p in service.files() if p.match(f"*.{worker}.1.pprof"))
+        profile = measure.profile(file)
+        figures["bytes"][name] = sizes[worker] * 60e9 / profile.duration_ns
+        figures["bytes-look"][name] = sizes[worker] / max(profile.total("wall-samples"), 1)
     return figures
 
 

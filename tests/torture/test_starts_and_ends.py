@@ -52,10 +52,10 @@ CODES = {
 }
 
 
-def start(program, folder, *arguments):
+def start(program, folder, *arguments, **settings):
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", str(program), *arguments],
-        env=environment(folder / "out", PYROMETER_SAMPLING_INTERVAL="1ms"),
+        env=environment(folder / "out", PYROMETER_SAMPLING_INTERVAL="1ms", **settings),
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -76,6 +76,11 @@ def finish(process):
     return process.returncode, out, err
 
 
+def patience():
+    """Seconds that an end may take longer because others want the CPUs."""
+    return 0.5 * os.getloadavg()[0] / os.cpu_count()
+
+
 def insist(process):
     """An interrupt within a callback of CPython's import system is shown and goes no further, also
     without us: then it comes again."""
@@ -93,7 +98,9 @@ def test_br_001_every_way_to_end(tmp_path):
 
     def once(number):
         how = list(CODES)[number % len(CODES)]
-        code, out, err = finish(start(program, tmp_path, str(number), how))
+        # Whose last window takes longer than a second, on a busy machine, says so.
+        settings = {"PYROMETER_EXIT_TIMEOUT": "30s"}
+        code, out, err = finish(start(program, tmp_path, str(number), how, **settings))
         own = "ValueError: mine" in err if how == "raise" else err == ""
         return None if code == CODES[how] and out == "" and own else (number, how, code, out, err)
 
@@ -118,7 +125,7 @@ def test_br_122_ended_at_random_moments(tmp_path, number):
         # An interrupt can end the start of the interpreter itself in other ways than the program.
         assert code == -number or (number == signal.SIGINT and code == 1), (code, err)
         if number != signal.SIGINT:
-            assert err == "" and time.monotonic() - begun < 5
+            assert err == "" and time.monotonic() - begun < 5 + patience()
 
 
 STUCK = """
@@ -152,7 +159,7 @@ def test_br_122_sigterm_while_stuck_in_c(tmp_path, where):
     code, _, err = finish(process)
     took = time.monotonic() - begun
     assert (code, err) == (-signal.SIGTERM, "")
-    assert took < 1 + 0.5 * os.getloadavg()[0] / os.cpu_count()  # a second, on a machine at rest
+    assert took < 1 + patience()
     (file,) = (tmp_path / "out").glob("*.pprof")
     names = {
         name for sample in pprof.parse(file.read_bytes()).samples for name, _, _ in sample.stack
