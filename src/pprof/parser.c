@@ -2,7 +2,8 @@
  *
  * The order of fields is free in protobuf, so what others refer to is read first: four passes over
  * the top level (strings; functions and mappings; locations; samples), each of which skips what is
- * not its own. The first two are in parser_tables.c, the others in parser_stacks.c; here is what
+ * not its own; samples, which are most of a profile, are mostly together, and skipped at once. The
+ * first two are in parser_tables.c, the others in parser_stacks.c; here is what
  * runs them. Ids become indices through maps with secret seeds, so no choice of ids is slow.
  * Frames are flattened, and samples with the same list of locations share them: a bound on the
  * frames that all samples have keeps the work of whoever reads the profile in proportion to the
@@ -79,8 +80,15 @@ static pyr_status run(pyr_parser *p, pass each)
     pyr_wire_reader reader = p->message;
     pyr_wire_field field;
     pyr_status status;
-    while ((status = pyr_wire_next(&reader, &field)) == PYR_OK) {
-        status = each(p, &field);
+    for (;;) {
+        if (reader.at == p->samples.at && each != pyr_parser_read_samples) {
+            reader.at = p->samples.end;
+        }
+        p->field = reader.at;
+        status = pyr_wire_next(&reader, &field);
+        if (status == PYR_OK) {
+            status = each(p, &field);
+        }
         if (status != PYR_OK) {
             break;
         }
@@ -100,7 +108,8 @@ static pyr_status run(pyr_parser *p, pass each)
 }
 
 /* Room for all samples, which a window has thousands of. The sizes are what the message can hold:
- * each value takes a byte of it. A failure sticks in the buffers. */
+ * each value takes a byte of it; and for labels what it mostly holds, one in twelve bytes. A
+ * failure sticks in the buffers. */
 static void reserve_samples(pyr_parser *p)
 {
     size_t types = p->builder.types.length / sizeof(pyr_profile_type);
@@ -108,6 +117,8 @@ static void reserve_samples(pyr_parser *p)
     if (p->sample_count == 0 || types < values / p->sample_count) {
         values = types * p->sample_count;
     }
+    size_t labels = (size_t)(p->samples.end - p->samples.at) / 12;
+    (void)pyr_buffer_reserve(&p->builder.labels, labels * sizeof(pyr_profile_label));
     (void)pyr_buffer_reserve(&p->builder.values, values * sizeof(int64_t));
     (void)pyr_buffer_reserve(&p->builder.samples, p->sample_count * sizeof(pyr_profile_sample));
 }

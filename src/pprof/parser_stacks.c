@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/load.h"
+
 /* ------------------------------------------------------------------- pass 3: locations ---- */
 
 /* Adds one line to the location being read. */
@@ -241,15 +243,18 @@ static pyr_status read_values(pyr_parser *p, const pyr_wire_field *field, size_t
     int64_t *next = (int64_t *)(void *)(values->data + values->length);
     int64_t *end = next + *left;
     for (;;) {
-        /* Most values are 0 or a small count: eight of them at a time, each in one byte. */
-        uint64_t eight;
-        while (end - next >= 8 && reader.end - reader.at >= 8 &&
-               (memcpy(&eight, reader.at, 8), (eight & UINT64_C(0x8080808080808080)) == 0)) {
+        /* Most values are 0 or a small count, in one byte: of eight bytes those before the first
+         * longer number, at once. */
+        uint64_t longer = 0;
+        while (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && longer == 0 && end - next >= 8 &&
+               reader.end - reader.at >= 8) {
+            longer = pyr_load_u64(reader.at, 0) & UINT64_C(0x8080808080808080);
+            size_t count = longer != 0 ? (size_t)__builtin_ctzll(longer) / 8 : 8;
             for (size_t i = 0; i < 8; i++) {
                 next[i] = reader.at[i];
             }
-            next += 8;
-            reader.at += 8;
+            next += count;
+            reader.at += count;
         }
         uint64_t number;
         status = pyr_wire_varint(&reader, &number);
@@ -268,17 +273,18 @@ static pyr_status read_values(pyr_parser *p, const pyr_wire_field *field, size_t
 
 static pyr_status read_label(pyr_parser *p, const pyr_wire_field *field)
 {
-    uint64_t n[5] = {0};
-    pyr_status status = PYR_OK;
     const uint8_t *at = field->body.at;
-    bool is_short = field->type == PYR_WIRE_BYTES && field->body.end - at == 4 && at[0] == 1 << 3 &&
-                    at[1] < 0x80 && at[2] == 2 << 3 && at[3] < 0x80;
-    if (is_short) { /* a key and a text, as half of all labels are */
-        n[1] = at[1];
-        n[2] = at[3];
-    } else {
-        status = pyr_parser_numbers(p, field, n, 4);
+    size_t length = (size_t)(field->body.end - at);
+    /* Samples of a thread mostly follow each other: two of three labels are what they were in the
+     * last sample that had the key, which is the second byte. */
+    pyr_parser_label *last = &p->labels[length > 1 ? at[1] % PYR_PARSER_LABELS : 0];
+    if (field->type == PYR_WIRE_BYTES && length == last->length && length > 0 &&
+        memcmp(at, last->at, length) == 0) {
+        pyr_buffer_append(&p->builder.labels, &last->label, sizeof last->label);
+        return PYR_OK;
     }
+    uint64_t n[5];
+    pyr_status status = pyr_parser_numbers(p, field, n, 4);
     if (status != PYR_OK) {
         return status;
     }
@@ -291,7 +297,10 @@ static pyr_status read_label(pyr_parser *p, const pyr_wire_field *field)
         .number = is_text ? 0 : (int64_t)n[3],
         .unit = is_text ? 0 : (uint32_t)strings[2],
     };
-    pyr_buffer_append(&p->builder.labels, &label, sizeof label);
+    if (status == PYR_OK) {
+        *last = (pyr_parser_label){at, length, label};
+        pyr_buffer_append(&p->builder.labels, &label, sizeof label);
+    }
     return status;
 }
 
@@ -299,10 +308,6 @@ pyr_status pyr_parser_read_samples(pyr_parser *p, const pyr_wire_field *field)
 {
     if (field->number != 2) {
         return PYR_OK;
-    }
-    pyr_status status = pyr_parser_need(p, field, PYR_WIRE_BYTES);
-    if (status != PYR_OK) {
-        return status;
     }
     size_t type_count = p->builder.types.length / sizeof(pyr_profile_type);
     if (type_count == 0) {
@@ -312,6 +317,7 @@ pyr_status pyr_parser_read_samples(pyr_parser *p, const pyr_wire_field *field)
     pyr_profile_sample sample = pyr_profile_builder_mark(&p->builder);
     pyr_wire_reader reader = field->body;
     pyr_wire_field part;
+    pyr_status status;
     size_t left = type_count;
     while ((status = pyr_wire_next(&reader, &part)) == PYR_OK) {
         if (part.number == 1) {

@@ -33,8 +33,18 @@ typedef struct pyr_parser_mapping {
     uint32_t unknown; /* function that stands for unnamed addresses, plus 1; 0 = not made yet */
 } pyr_parser_mapping;
 
+/* A label that was read before, with its bytes. */
+typedef struct pyr_parser_label {
+    const uint8_t *at;
+    size_t length;
+    pyr_profile_label label;
+} pyr_parser_label;
+
+enum { PYR_PARSER_LABELS = 64 };
+
 typedef struct pyr_parser {
     pyr_wire_reader message;
+    const uint8_t *field; /* where the field at hand begins */
     pyr_profile_builder builder;
     pyr_map *mapping_ids, *function_ids, *location_ids; /* id in the file -> index */
     pyr_buffer mappings;                                /* pyr_parser_mapping; first is "none" */
@@ -44,7 +54,10 @@ typedef struct pyr_parser {
     pyr_intern *stacks; /* packed lists of locations: samples with equal bytes share their frames */
     pyr_buffer runs;    /* pyr_parser_run, of each of `stacks` */
     size_t frames_left; /* how many more frames all samples together may have, shared or not */
-    size_t sample_count; /* fields that are samples, known after the first pass */
+    size_t sample_count;     /* fields that are samples, known after the first pass */
+    pyr_wire_reader samples; /* the first of them, and those that follow without a gap */
+    pyr_parser_label
+        labels[PYR_PARSER_LABELS]; /* the last one of each key; by the key's last bits */
     pyr_parse_error *error;
     bool is_pprof; /* something was read that only a profile has */
 } pyr_parser;

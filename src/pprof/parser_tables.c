@@ -20,7 +20,13 @@ pyr_status pyr_parser_read_strings(pyr_parser *p, const pyr_wire_field *field)
         return status;
     case 2: /* counted, so that there is room for all of them at once */
         p->sample_count++;
-        return PYR_OK;
+        if (p->samples.at == NULL) {
+            p->samples = (pyr_wire_reader){p->field, p->field};
+        }
+        if (p->samples.end == p->field) {
+            p->samples.end = field->body.end;
+        }
+        return pyr_parser_need(p, field, PYR_WIRE_BYTES);
     case 6:
         status = pyr_parser_need(p, field, PYR_WIRE_BYTES);
         if (status != PYR_OK) {

@@ -27,6 +27,7 @@ typedef struct single {
 
 typedef struct writing {
     const pyr_profile *profile;
+    const pyr_sums_place *samples; /* where each is in the block */
     const pyr_sums *sums;
     const uint32_t *order; /* of the block's rows: where they are in the sums */
     pyr_book *book;
@@ -322,13 +323,9 @@ static pyr_status write_masks(writing *w)
     const pyr_profile *profile = w->profile;
     size_t counts[PYR_SUMS_TYPES] = {0};
     for (size_t at = 0; at < profile->sample_count; at++) {
-        const pyr_profile_sample *sample = &profile->samples[w->singles[at].sample];
-        const int64_t *values = &profile->values[sample->value_start];
-        for (size_t type = 0; type < profile->type_count; type++) {
-            if (values[type] != 0) {
-                w->masks[at] |= UINT64_C(1) << type;
-                counts[type]++;
-            }
+        w->masks[at] = w->samples[w->singles[at].sample].types;
+        for (uint64_t left = w->masks[at]; left != 0; left &= left - 1) {
+            counts[__builtin_ctzll(left)]++;
         }
     }
     size_t all = 0;
@@ -436,15 +433,16 @@ static bool has_numbers(const pyr_profile *profile)
     return false;
 }
 
-pyr_status pyr_detail_write(const pyr_profile *profile, const uint32_t *rows, const pyr_sums *sums,
-                            const uint32_t *order, pyr_book *book, pyr_packer *packer,
-                            pyr_buffer *out)
+pyr_status pyr_detail_write(const pyr_profile *profile, const pyr_sums_place *places,
+                            const pyr_sums *sums, const uint32_t *order, pyr_book *book,
+                            pyr_packer *packer, pyr_buffer *out)
 {
     if (!has_numbers(profile)) {
         return PYR_OK;
     }
     writing w = {
         .profile = profile,
+        .samples = places,
         .sums = sums,
         .order = order,
         .book = book,
@@ -472,7 +470,7 @@ pyr_status pyr_detail_write(const pyr_profile *profile, const uint32_t *rows, co
         find_keys(&w);
     }
     for (size_t index = 0; index < profile->sample_count && status == PYR_OK; index++) {
-        status = take_sample(&w, index, rows[index]);
+        status = take_sample(&w, index, places[index].row);
     }
     if (status == PYR_OK) {
         status = sort_singles(&w);

@@ -18,9 +18,10 @@
 #include "store/pack.h"
 #include "store/sums.h"
 
-/* Appends the samples of a profile, whose sample n is in row rows[n] of its block, which has the
- * sums in this order. Nothing is appended when no sample has a numeric label: the sums say all. */
-PYR_MUST_USE pyr_status pyr_detail_write(const pyr_profile *profile, const uint32_t *rows,
+/* Appends the samples of a profile, whose sample n is in row places[n].row of its block, which has
+ * the sums in this order. Nothing is appended when no sample has a numeric label: the sums say all.
+ */
+PYR_MUST_USE pyr_status pyr_detail_write(const pyr_profile *profile, const pyr_sums_place *places,
                                          const pyr_sums *sums, const uint32_t *order,
                                          pyr_book *book, pyr_packer *packer, pyr_buffer *out);
 

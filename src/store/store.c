@@ -37,7 +37,7 @@ static const int64_t SECOND_NS = 1000000000;
 /* ------------------------------------------------------------------------------ writing ---- */
 
 typedef struct parts { /* of one profile, encoded */
-    pyr_buffer block, detail, document, rows, order;
+    pyr_buffer block, detail, document, places, order;
     pyr_sums sums;
     int64_t book;
 } parts;
@@ -48,7 +48,7 @@ static void parts_init(parts *p)
     pyr_buffer_init(&p->block, EXTRA_BYTES);
     pyr_buffer_init(&p->detail, EXTRA_BYTES);
     pyr_buffer_init(&p->document, EXTRA_BYTES);
-    pyr_buffer_init(&p->rows, EXTRA_BYTES);
+    pyr_buffer_init(&p->places, EXTRA_BYTES);
     pyr_buffer_init(&p->order, EXTRA_BYTES);
 }
 
@@ -57,7 +57,7 @@ static void parts_fini(parts *p)
     pyr_buffer_fini(&p->block);
     pyr_buffer_fini(&p->detail);
     pyr_buffer_fini(&p->document);
-    pyr_buffer_fini(&p->rows);
+    pyr_buffer_fini(&p->places);
     pyr_buffer_fini(&p->order);
     pyr_sums_fini(&p->sums);
 }
@@ -65,25 +65,25 @@ static void parts_fini(parts *p)
 /* Rows of samples count in the order in which the block has them. */
 static pyr_status reorder(parts *p)
 {
-    uint32_t *place = pyr_memory_new(p->sums.count + 1, sizeof *place);
+    uint32_t *rows = pyr_memory_new(p->sums.count + 1, sizeof *rows);
     const uint32_t *order = (const uint32_t *)(const void *)p->order.data;
-    uint32_t *rows = (uint32_t *)(void *)p->rows.data;
-    if (place == NULL) {
+    pyr_sums_place *places = (pyr_sums_place *)(void *)p->places.data;
+    if (rows == NULL) {
         return PYR_ENOMEM;
     }
     for (size_t at = 0; at < p->sums.count; at++) {
-        place[order[at]] = (uint32_t)at;
+        rows[order[at]] = (uint32_t)at;
     }
-    for (size_t sample = 0; sample < p->rows.length / sizeof *rows; sample++) {
-        rows[sample] = place[rows[sample]];
+    for (size_t sample = 0; sample < p->places.length / sizeof *places; sample++) {
+        places[sample].row = rows[places[sample].row];
     }
-    pyr_memory_free(place);
+    pyr_memory_free(rows);
     return PYR_OK;
 }
 
 static pyr_status encode_into(pyr_store *store, const pyr_upload *upload, pyr_book *book, parts *p)
 {
-    pyr_status status = pyr_sums_of_profile(&p->sums, upload->profile, book, &p->rows);
+    pyr_status status = pyr_sums_of_profile(&p->sums, upload->profile, book, &p->places);
     if (status == PYR_OK) {
         status = pyr_block_order(&p->sums, &p->order);
     }
@@ -95,9 +95,9 @@ static pyr_status encode_into(pyr_store *store, const pyr_upload *upload, pyr_bo
                                  store->packer, &p->block);
     }
     if (status == PYR_OK) {
-        status = pyr_detail_write(upload->profile, (const uint32_t *)(const void *)p->rows.data,
-                                  &p->sums, (const uint32_t *)(const void *)p->order.data, book,
-                                  store->packer, &p->detail);
+        status = pyr_detail_write(
+            upload->profile, (const pyr_sums_place *)(const void *)p->places.data, &p->sums,
+            (const uint32_t *)(const void *)p->order.data, book, store->packer, &p->detail);
     }
     return status;
 }

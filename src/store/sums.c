@@ -78,33 +78,39 @@ static void add_value(int64_t *sum, int64_t value)
     }
 }
 
-pyr_status pyr_sums_add(pyr_sums *sums, uint32_t stack, uint32_t list, const int64_t *values,
-                        const double *squares, size_t *row)
+static pyr_status find_row(pyr_sums *sums, uint32_t stack, uint32_t list, size_t *row)
 {
     uint64_t key = (uint64_t)stack << 32 | list;
-    uint64_t found = 0;
+    uint64_t found = sums->count;
     pyr_status status = PYR_OK;
     if (!pyr_map_get(sums->rows, key, &found)) {
-        found = sums->count;
         status = new_row(sums, stack, list);
         if (status == PYR_OK) {
             status = pyr_map_put(sums->rows, key, found);
         }
     }
-    if (status != PYR_OK) {
-        return status;
-    }
-    int64_t *value = (int64_t *)(void *)sums->values.data + found * sums->type_count;
-    double *square = (double *)(void *)sums->squares.data + found * sums->type_count;
-    for (size_t type = 0; type < sums->type_count; type++) {
-        if (values[type] == 0 && squares[type] == 0) {
-            continue; /* as most are: a sample has few of a profile's types */
-        }
-        add_value(&value[type], values[type]);
-        square[type] = square[type] < 0 || squares[type] < 0 ? -1 : square[type] + squares[type];
-    }
     *row = (size_t)found;
-    return PYR_OK;
+    return status;
+}
+
+static void add_type(pyr_sums *sums, size_t row, size_t type, int64_t value, double square)
+{
+    size_t place = row * sums->type_count + type;
+    double *all = (double *)(void *)sums->squares.data + place;
+    add_value((int64_t *)(void *)sums->values.data + place, value);
+    *all = *all < 0 || square < 0 ? -1 : *all + square;
+}
+
+pyr_status pyr_sums_add(pyr_sums *sums, uint32_t stack, uint32_t list, const int64_t *values,
+                        const double *squares, size_t *row)
+{
+    pyr_status status = find_row(sums, stack, list, row);
+    for (size_t type = 0; type < sums->type_count && status == PYR_OK; type++) {
+        if (values[type] != 0 || squares[type] != 0) {
+            add_type(sums, *row, type, values[type], squares[type]);
+        }
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------------------- intake ---- */
@@ -262,14 +268,24 @@ static double square_of(const intake *in, const int64_t *values, size_t type, bo
     return count < 0 ? -1 : value * value / (values[count] > 1 ? (double)values[count] : 1.0);
 }
 
-static pyr_status add_samples(intake *in, pyr_sums *sums, pyr_buffer *rows)
+/* Few of a profile's types: so whoever goes through the values later goes by this set. */
+static uint64_t types_of(const int64_t *values, size_t count)
+{
+    uint64_t types = 0;
+    for (size_t type = 0; type < count; type++) {
+        types |= (uint64_t)(values[type] != 0) << type;
+    }
+    return types;
+}
+
+static pyr_status add_samples(intake *in, pyr_sums *sums, pyr_buffer *places)
 {
     const pyr_profile *profile = in->profile;
     pyr_status status = PYR_OK;
     for (size_t index = 0; index < profile->sample_count && status == PYR_OK; index++) {
         const pyr_profile_sample *sample = &profile->samples[index];
         const int64_t *values = &profile->values[sample->value_start];
-        double squares[PYR_SUMS_TYPES];
+        uint64_t types = types_of(values, profile->type_count);
         uint32_t stack = 0;
         uint32_t list = 0;
         size_t row = 0;
@@ -278,15 +294,16 @@ static pyr_status add_samples(intake *in, pyr_sums *sums, pyr_buffer *rows)
         if (status == PYR_OK) {
             status = find_list(in, sample, &list, &has_moment);
         }
-        for (size_t type = 0; type < profile->type_count; type++) {
-            squares[type] = values[type] != 0 ? square_of(in, values, type, has_moment) : 0;
-        }
         if (status == PYR_OK) {
-            status = pyr_sums_add(sums, stack, list, values, squares, &row);
+            status = find_row(sums, stack, list, &row);
         }
-        if (status == PYR_OK && rows != NULL) {
-            uint32_t number = (uint32_t)row;
-            status = pyr_buffer_append(rows, &number, sizeof number);
+        for (uint64_t left = status == PYR_OK ? types : 0; left != 0; left &= left - 1) {
+            size_t type = (size_t)__builtin_ctzll(left);
+            add_type(sums, row, type, values[type], square_of(in, values, type, has_moment));
+        }
+        if (status == PYR_OK && places != NULL) {
+            const pyr_sums_place place = {types, (uint32_t)row};
+            status = pyr_buffer_append(places, &place, sizeof place);
         }
     }
     sums->samples = profile->sample_count;
@@ -317,7 +334,7 @@ static uint32_t *unknown_numbers(size_t count)
 }
 
 pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_book *book,
-                               pyr_buffer *rows_of_samples)
+                               pyr_buffer *places)
 {
     *sums = (pyr_sums){0};
     if (profile->type_count == 0 || profile->type_count > PYR_SUMS_TYPES) {
@@ -349,7 +366,7 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
         status = pyr_sums_init(sums, types, profile->type_count);
     }
     if (status == PYR_OK) {
-        status = add_samples(&in, sums, rows_of_samples);
+        status = add_samples(&in, sums, places);
     }
     pyr_memory_free(in.strings);
     pyr_memory_free(in.frames);

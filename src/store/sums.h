@@ -39,9 +39,14 @@ void pyr_sums_fini(pyr_sums *sums);
 PYR_MUST_USE pyr_status pyr_sums_add(pyr_sums *sums, uint32_t stack, uint32_t list,
                                      const int64_t *values, const double *squares, size_t *row);
 
-/* Makes the sums of a profile, with its symbols in `book`. `rows_of_samples`, unless NULL, gets the
- * row of each sample (uint32_t). PYR_ETOOBIG: the book is full; fini either way. */
+typedef struct pyr_sums_place { /* of a sample in the sums */
+    uint64_t types;             /* set of those that it has a value of */
+    uint32_t row;
+} pyr_sums_place;
+
+/* Makes the sums of a profile, with its symbols in `book`. `places`, unless NULL, gets the place of
+ * each sample (pyr_sums_place). PYR_ETOOBIG: the book is full; fini either way. */
 PYR_MUST_USE pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile,
-                                            pyr_book *book, pyr_buffer *rows_of_samples);
+                                            pyr_book *book, pyr_buffer *places);
 
 #endif

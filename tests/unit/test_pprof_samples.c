@@ -150,6 +150,55 @@ static void test_many_values(void **state)
     pyr_buffer_fini(&body);
 }
 
+/* A label with the bytes of the last one that has its key is not read again: it is the same one,
+ * but only as a message; and one of another key that falls into the same place is another. */
+static void test_labels_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *label;
+        size_t length;
+        uint32_t key, text;
+        int64_t number;
+    } labels[] = {
+        {"\x08\x01\x10\x02", 4, 1, 2, 0},
+        {"\x08\x01\x10\x02", 4, 1, 2, 0},
+        {"\x08\x01\x10\x03", 4, 1, 3, 0},
+        {"\x08\x01\x18\x03", 4, 1, 0, 3},
+        {"\x08\x41\x10\x02", 4, 65, 2, 0},
+        {"\x08\x01\x18\x03", 4, 1, 0, 3},
+        {"\x18\x01\x08\x02", 4, 2, 0, 1},
+        {"", 0, 0, 0, 0},
+        {"", 0, 0, 0, 0},
+        {"\x18\x01\x08\x02", 4, 2, 0, 1},
+    };
+    enum { COUNT = sizeof labels / sizeof labels[0] };
+    pyr_buffer sample;
+    pyr_buffer_init(&sample, MAX);
+    pyr_buffer_append(&sample, "\x0A\x01\x01\x10\x05", 5);
+    pyr_bytes_tiny(&bytes);
+    for (size_t string = 5; string < 70; string++) {
+        pyr_bytes_string(&bytes, "more");
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        pyr_wire_append_bytes(&sample, 3, labels[i].label, labels[i].length);
+    }
+    put_sample(sample.data, sample.length);
+    pyr_profile *profile = parse_good();
+    assert_int_equal(profile->label_count, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(profile->labels[i].key, labels[i].key);
+        assert_int_equal(profile->labels[i].text, labels[i].text);
+        assert_int_equal(profile->labels[i].number, labels[i].number);
+    }
+    pyr_profile_free(profile);
+    pyr_parse_error error;
+    pyr_buffer_append(&sample, "\x1D\x18\x01\x08\x02", 5); /* the last one's, as a fixed32 */
+    put_sample(sample.data, sample.length);
+    assert_int_equal(parse(&profile, &error), PYR_EBAD);
+    pyr_buffer_fini(&sample);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -158,6 +207,7 @@ int main(void)
         TEST(test_shared_frames_count_for_each_sample),
         TEST(test_shared_frames),
         TEST(test_many_values),
+        TEST(test_labels_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

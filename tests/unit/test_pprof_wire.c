@@ -48,6 +48,15 @@ static void test_numbers_round_trip(void **state)
                 }
                 pyr_bytes_unguard(copy, length);
             }
+            size_t own = bytes.length; /* what follows is not of the number, whatever it is */
+            pyr_buffer_append(&bytes, "\xFF\x7F\x80\x01\xFF\x00\x80\xFF", 8);
+            for (size_t length = own; length <= bytes.length; length++) {
+                const uint8_t *copy = pyr_bytes_guard(bytes.data, length);
+                pyr_wire_reader reader = {copy, copy + length};
+                assert_int_equal(pyr_wire_varint(&reader, &back), PYR_OK);
+                assert_true(back == value && reader.at == copy + own);
+                pyr_bytes_unguard(copy, length);
+            }
             pyr_buffer_fini(&bytes);
         }
     }

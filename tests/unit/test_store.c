@@ -114,16 +114,16 @@ typedef struct written {
 } written;
 
 /* Rows of samples as the block orders them. */
-static void reorder(pyr_buffer *rows, const pyr_buffer *order)
+static void reorder(pyr_buffer *places, const pyr_buffer *order)
 {
     const uint32_t *from = (const uint32_t *)(const void *)order->data;
-    uint32_t *row = (uint32_t *)(void *)rows->data;
-    for (size_t sample = 0; sample < rows->length / sizeof *row; sample++) {
-        uint32_t place = 0;
-        while (from[place] != row[sample]) {
-            place++;
+    pyr_sums_place *place = (pyr_sums_place *)(void *)places->data;
+    for (size_t sample = 0; sample < places->length / sizeof *place; sample++) {
+        uint32_t row = 0;
+        while (from[row] != place[sample].row) {
+            row++;
         }
-        row[sample] = place;
+        place[sample].row = row;
     }
 }
 
@@ -133,26 +133,26 @@ static written write_one(uint64_t seed)
     pyr_profile *profile = random_profile(seed, 40);
     pyr_sums sums;
     pyr_buffer order;
-    pyr_buffer rows;
+    pyr_buffer places;
     pyr_buffer_init(&order, MAX);
-    pyr_buffer_init(&rows, MAX);
+    pyr_buffer_init(&places, MAX);
     pyr_buffer_init(&w.block, MAX);
     pyr_buffer_init(&w.detail, MAX);
     pyr_buffer_init(&w.chunk, MAX);
-    assert_int_equal(pyr_sums_of_profile(&sums, profile, w.book, &rows), PYR_OK);
+    assert_int_equal(pyr_sums_of_profile(&sums, profile, w.book, &places), PYR_OK);
     assert_int_equal(pyr_block_order(&sums, &order), PYR_OK);
     assert_int_equal(
         pyr_block_write(&sums, (const uint32_t *)(const void *)order.data, w.packer, &w.block),
         PYR_OK);
-    reorder(&rows, &order);
-    assert_int_equal(pyr_detail_write(profile, (const uint32_t *)(const void *)rows.data, &sums,
-                                      (const uint32_t *)(const void *)order.data, w.book, w.packer,
-                                      &w.detail),
+    reorder(&places, &order);
+    assert_int_equal(pyr_detail_write(profile, (const pyr_sums_place *)(const void *)places.data,
+                                      &sums, (const uint32_t *)(const void *)order.data, w.book,
+                                      w.packer, &w.detail),
                      PYR_OK);
     assert_int_equal(pyr_book_write(w.book, nothing(), w.packer, &w.chunk), PYR_OK);
     pyr_sums_fini(&sums);
     pyr_buffer_fini(&order);
-    pyr_buffer_fini(&rows);
+    pyr_buffer_fini(&places);
     pyr_profile_free(profile);
     return w;
 }
@@ -307,14 +307,14 @@ static void out_of_memory_is_an_error(void **state)
         pyr_sums sums = {0};
         pyr_buffer order;
         pyr_buffer bytes;
-        pyr_buffer rows;
+        pyr_buffer places;
         pyr_buffer_init(&order, MAX);
-        pyr_buffer_init(&rows, MAX);
+        pyr_buffer_init(&places, MAX);
         pyr_buffer_init(&bytes, MAX);
         pyr_memory_fail_at(nth);
         pyr_book *book = pyr_book_new(true);
         pyr_status status =
-            book != NULL ? pyr_sums_of_profile(&sums, profile, book, &rows) : PYR_ENOMEM;
+            book != NULL ? pyr_sums_of_profile(&sums, profile, book, &places) : PYR_ENOMEM;
         if (status == PYR_OK) {
             status = pyr_block_order(&sums, &order);
         }
@@ -323,9 +323,9 @@ static void out_of_memory_is_an_error(void **state)
                 pyr_block_write(&sums, (const uint32_t *)(const void *)order.data, packer, &bytes);
         }
         if (status == PYR_OK) {
-            reorder(&rows, &order);
+            reorder(&places, &order);
             status =
-                pyr_detail_write(profile, (const uint32_t *)(const void *)rows.data, &sums,
+                pyr_detail_write(profile, (const pyr_sums_place *)(const void *)places.data, &sums,
                                  (const uint32_t *)(const void *)order.data, book, packer, &bytes);
         }
         bool failed = pyr_memory_has_failed() != 0;
@@ -335,7 +335,7 @@ static void out_of_memory_is_an_error(void **state)
         pyr_sums_fini(&sums);
         pyr_book_free(book);
         pyr_buffer_fini(&order);
-        pyr_buffer_fini(&rows);
+        pyr_buffer_fini(&places);
         pyr_buffer_fini(&bytes);
         if (!failed) {
             break;
