@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""What `pyrometer serve` costs: bench/server.py PROFILE... (pprof files of a real service run).
+"""What `pyrometer serve` costs: bench/server.py [PROFILE...] (pprof files of a real service run).
+
+Without files it records some first: the demo service under load, each of its pages with a label
+`endpoint`, in windows of --window seconds. They must have that label, and threads with numbers in
+their names, since questions filter by both.
 
 Replays the files with shifted times and hosts as 20 processes of one service: one hour, sent by 16
 senders over HTTP, which the server sums; then copies that hour in the store itself, to a week, and
@@ -26,6 +30,7 @@ from pathlib import Path
 
 PROCESSES = 20
 MINUTES = 60
+WINDOWS = 15
 SENDERS = 16
 HOUR = 3600
 DAY = 24 * HOUR
@@ -44,6 +49,27 @@ QUESTIONS = [
     ("time series by host", "/api/series", {"type": "cpu-time", "by": "host", "step": "1h"}),
     ("the page's document", "/api/document", {}),
 ]
+
+
+def record(folder, window):
+    """Windows of the demo service under load; pyrometer and its python come first on PATH."""
+    here = Path(__file__).resolve().parent
+    python = shutil.which("python") or sys.executable
+    settings = {"PYROMETER_OUTPUT_PPROF": f"{folder}/shop", "PYROMETER_SERVICE": "shop"}
+    settings |= {"PYROMETER_UPLOAD_INTERVAL": f"{window}s"}
+    service = subprocess.Popen(
+        ["pyrometer", "run", "--", python, str(here / "labelled_shop.py")],
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    port = service.stdout.readline().strip()
+    load = [python, str(here.parent / "demo" / "load.py"), port, str(window * WINDOWS)]
+    subprocess.run(load, check=True)
+    service.send_signal(signal.SIGTERM)
+    service.wait(60)
+    files = sorted(Path(folder).glob("shop.*.pprof"), key=lambda file: file.stat().st_mtime)
+    return files[:WINDOWS]  # the one after them is cut short
 
 
 class Server:
@@ -188,12 +214,17 @@ def ask_all(folder, title, start, until):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("profiles", nargs="+", metavar="PROFILE")
+    parser.add_argument("profiles", nargs="*", metavar="PROFILE")
+    parser.add_argument("--window", type=int, default=4, help="seconds of a recorded profile")
     parser.add_argument("--no-week", action="store_true", help="one hour only")
     parser.add_argument("--cpu", type=int, help="the core of the server")
     arguments = parser.parse_args()
     Server.cpu = arguments.cpu
-    files = [Path(name).read_bytes() for name in arguments.profiles]
+    with tempfile.TemporaryDirectory(prefix="pyrometer-bench-") as folder:
+        names = arguments.profiles or record(folder, arguments.window)
+        files = [Path(name).read_bytes() for name in names]
+    load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"{len(files)} different profiles; load of this machine {load}")
     start = int(time.time()) // DAY * DAY - DAY + 3 * HOUR  # of yesterday, so that it is summed
     folder = Path(tempfile.mkdtemp(prefix="pyrometer-bench-"))
     try:
