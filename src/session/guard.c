@@ -15,8 +15,11 @@
 #include "os/os.h"
 
 enum { COLLECTORS = 16, NAME_BYTES = 24, PAGE_BYTES = 4096, FILES = 4096 };
+enum { CHANCE = 20 }; /* of more sudden ends than so many, one within is no collector's doing */
+enum { MOST_ENDS = 1 << 20 };
 
 static const char MARK[16] = "PYRGUARD1";
+static const char TALLY_MARK[16] = "PYRTALLY1", TALLY_NAME[] = "ends.";
 static const uint64_t PROGRAM_SEED = 0x67756172;
 static const int64_t COUNTS_NS = INT64_C(600000000000); /* how long an unclean end is remembered */
 static const int64_t FORGOTTEN_NS = INT64_C(86400000000000); /* that of a program not seen again */
@@ -37,9 +40,24 @@ typedef struct record { /* what the file holds, in this machine's own bytes */
     row rows[COLLECTORS];
 } record;
 
+/* How processes of one program ended that ended suddenly, with a collector on: a child that leaves
+ * by _exit, or is killed, does so at random moments, and a few of those are within. Halved every
+ * ten minutes. Who writes it at the same time as another may lose a count. */
+typedef struct tally {
+    char mark[16];
+    char build[32];
+    uint64_t program;
+    int64_t began_ns; /* of these ten minutes, realtime */
+    struct ends {
+        char name[NAME_BYTES];
+        uint32_t within, elsewhere;
+    } rows[COLLECTORS];
+} tally;
+
 /* One place for all guards of a process, for ever: hooks of the program's threads may hold a
  * counter while their session is freed. */
 static _Atomic(record *) home;
+static _Atomic(const pyr_guard *) tenant; /* the guard that opened last, if it is not closed */
 
 struct pyr_guard {
     record
@@ -47,6 +65,8 @@ struct pyr_guard {
     char path[PYR_LIMIT_PATH_BYTES];
     char folder[PYR_LIMIT_PATH_BYTES - 64];
     atomic_bool ended;
+    tally ends;
+    bool ends_changed;
     record found[COLLECTORS];         /* of those that ended within */
     int64_t found_age_ns[COLLECTORS]; /* since somebody found it */
     size_t found_count;
@@ -74,12 +94,88 @@ static bool is_unclean(const record *one)
     return inside;
 }
 
+static void tally_path(const pyr_guard *guard, char path[PYR_LIMIT_PATH_BYTES])
+{
+    snprintf(path, PYR_LIMIT_PATH_BYTES, "%s/%s%016" PRIx64, guard->folder, TALLY_NAME,
+             guard->page->program);
+}
+
+static void load_tally(pyr_guard *guard)
+{
+    char path[PYR_LIMIT_PATH_BYTES];
+    tally *ends = &guard->ends;
+    int64_t now_ns = pyr_clock_realtime_ns();
+    pyr_buffer bytes;
+    pyr_buffer_init(&bytes, PAGE_BYTES);
+    tally_path(guard, path);
+    if (pyr_os_file_read(path, &bytes) == PYR_OK && bytes.length == sizeof *ends) {
+        memcpy(ends, bytes.data, sizeof *ends);
+    }
+    pyr_buffer_fini(&bytes);
+    if (memcmp(ends->mark, TALLY_MARK, sizeof ends->mark) != 0 ||
+        memcmp(ends->build, guard->page->build, sizeof ends->build) != 0 ||
+        ends->program != guard->page->program || ends->began_ns > now_ns) {
+        *ends = (tally){.program = guard->page->program, .began_ns = now_ns};
+        memcpy(ends->mark, TALLY_MARK, sizeof ends->mark);
+        memcpy(ends->build, guard->page->build, sizeof ends->build);
+    }
+    int64_t periods = (now_ns - ends->began_ns) / COUNTS_NS;
+    int halvings = periods < 31 ? (int)periods : 31;
+    for (size_t index = 0; index < COLLECTORS; index++) {
+        struct ends *each = &ends->rows[index];
+        each->name[NAME_BYTES - 1] = '\0';
+        each->within >>= halvings;
+        each->elsewhere >>= halvings;
+    }
+    ends->began_ns += periods * COUNTS_NS;
+}
+
+static void save_tally(const pyr_guard *guard)
+{
+    char path[PYR_LIMIT_PATH_BYTES];
+    tally_path(guard, path);
+    if (guard->ends_changed) {
+        (void)!pyr_os_file_write(path, &guard->ends, sizeof guard->ends);
+    }
+}
+
+static struct ends *ends_of(tally *ends, const char *collector)
+{
+    for (size_t index = 0; index < COLLECTORS; index++) {
+        struct ends *each = &ends->rows[index];
+        if (each->name[0] == '\0') {
+            snprintf(each->name, sizeof each->name, "%.*s", NAME_BYTES - 1, collector);
+        }
+        if (strncmp(each->name, collector, NAME_BYTES - 1) == 0) {
+            return each;
+        }
+    }
+    return NULL;
+}
+
+static void count_end(pyr_guard *guard, const record *one)
+{
+    for (size_t index = 0; index < COLLECTORS && one->rows[index].name[0] != '\0'; index++) {
+        struct ends *each = ends_of(&guard->ends, one->rows[index].name);
+        uint32_t *count = each == NULL                                 ? NULL
+                          : atomic_load(&one->rows[index].inside) != 0 ? &each->within
+                                                                       : &each->elsewhere;
+        if (count != NULL && *count < MOST_ENDS) {
+            ++*count;
+            guard->ends_changed = true;
+        }
+    }
+}
+
 /* A record whose process is gone: kept while it counts, else removed. */
 static void judge(pyr_guard *guard, const char *path, record *one)
 {
     int64_t age_ns = pyr_clock_realtime_ns() - pyr_os_modified_ns(path);
     bool same = memcmp(one->build, guard->page->build, sizeof one->build) == 0 &&
                 one->program == guard->page->program;
+    if (same && !one->judged) {
+        count_end(guard, one);
+    }
     if (!is_unclean(one) || (!same && age_ns > FORGOTTEN_NS)) {
         pyr_os_file_remove(path);
         return;
@@ -109,6 +205,12 @@ static int look(void *context, const pyr_os_file *file)
     pyr_buffer bytes;
     pyr_buffer_init(&bytes, PAGE_BYTES);
     snprintf(path, sizeof path, "%s/%.60s", guard->folder, file->name);
+    if (strncmp(file->name, TALLY_NAME, sizeof TALLY_NAME - 1) == 0) {
+        if (pyr_clock_realtime_ns() - pyr_os_modified_ns(path) > FORGOTTEN_NS) {
+            pyr_os_file_remove(path);
+        }
+        return ++guard->looked == FILES;
+    }
     if (pyr_os_file_read(path, &bytes) == PYR_OK && bytes.length == PAGE_BYTES) {
         memcpy(&one, bytes.data, sizeof one);
         bool known = memcmp(one.mark, guard->page->mark, sizeof one.mark) == 0 &&
@@ -153,9 +255,12 @@ pyr_guard *pyr_guard_open(const char *folder, const pyr_identity *identity, cons
         pyr_os_file_remove(made->path);
         goto out;
     }
+    load_tally(made);
     (void)!pyr_os_folder_each(made->folder, "", look, made);
+    save_tally(made);
     guard = made;
     made = NULL;
+    atomic_store(&tenant, guard);
 out:
     pyr_memory_free(made);
     pyr_memory_free(first);
@@ -176,6 +281,16 @@ static bool ended_in(const record *one, const char *collector)
 int64_t pyr_guard_holds(const pyr_guard *guard, const char *collector, char *why, size_t why_size)
 {
     int64_t until_ns = 0;
+    uint32_t within = 0, elsewhere = 0;
+    for (size_t index = 0; guard != NULL && index < COLLECTORS; index++) {
+        if (strncmp(guard->ends.rows[index].name, collector, NAME_BYTES - 1) == 0) {
+            within = guard->ends.rows[index].within;
+            elsewhere = guard->ends.rows[index].elsewhere;
+        }
+    }
+    if ((within > 0 ? within : 1) <= elsewhere / CHANCE) {
+        return 0;
+    }
     for (size_t index = 0; guard != NULL && index < guard->found_count; index++) {
         const record *one = &guard->found[index];
         int64_t left_ns = COUNTS_NS - guard->found_age_ns[index];
@@ -214,8 +329,11 @@ void pyr_guard_end(pyr_guard *guard)
 
 void pyr_guard_close(pyr_guard *guard)
 {
+    const pyr_guard *expected = guard;
     if (guard != NULL) {
-        pyr_os_make_own(guard->page, PAGE_BYTES);
+        if (atomic_compare_exchange_strong(&tenant, &expected, NULL)) {
+            pyr_os_make_own(guard->page, PAGE_BYTES);
+        }
         pyr_memory_free(guard);
     }
 }

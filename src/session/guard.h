@@ -4,7 +4,9 @@
  * collector says how many threads are in its code just now. An end that is none of the profiler's
  * removes the file, or leaves it with all counters at 0. Who finds another leaves that collector
  * off until ten minutes after it was found, and says so. Not for longer, since a process that is
- * killed at a random moment is in the sampler's code once in some hundred times, too.
+ * killed at a random moment is in the sampler's code once in some hundred times, too. For the same
+ * reason sudden ends are counted, those outside too: where one in twenty is within, or fewer, as in
+ * a server whose children leave by _exit, that is chance, and no collector is left off.
  *
  * Every function takes NULL for a guard that could not be had: no collector is left off then.
  */

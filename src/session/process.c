@@ -29,6 +29,8 @@ enum { LINE_BYTES = 1024, LINGER_NS = 1000000, PAUSE_NS = 20000 };
 
 enum { LAST_FLUSH_NS = 1000000000 }; /* longest delay of an end by C code */
 enum { LATE_THREAD_NS = 20000000 };  /* longest wait for the thread of a late start */
+enum { LEAVING_NS = 20000000 };      /* longest wait for the hooks that are in a session */
+enum { MOST_RETIRED = 8 };           /* more are not freed at all */
 enum { ENDING_NS = 200000000 };      /* how long a thread that ended may be counted, at most */
 
 static struct {
@@ -43,6 +45,9 @@ static struct {
     bool control_due;     /* guarded by lock: a child whose parent had a door and nothing else */
     bool is_child;        /* of a fork; written in its only thread */
     pyr_birth birth;      /* guarded by lock: of a child; its parent stands in `parents` */
+
+    /* Guarded by lock: sessions that are stopped, and that somebody was still in. */
+    pyr_session *retired[MOST_RETIRED];
 
     /* Guarded by lock: a start that PROCESS_PCT left out, for the children of the process, each of
      * which draws its own lot. */
@@ -85,6 +90,7 @@ static void postfork_child(void)
     process.control_paused = false;
     pyr_control_fork_child();
     process.is_child = true;
+    memset(process.retired, 0, sizeof process.retired); /* their pages are the parent's for good */
     process.birth = (pyr_birth){0};
     if (process.running != NULL) {
         pyr_session_postfork_child(process.running);
@@ -116,6 +122,28 @@ static void explain_left_out(const pyr_settings *settings, char *why, size_t why
              pyr_settings_real(settings, PYR_SETTING_PROCESS_PCT));
 }
 
+/* With the lock held: frees what nobody is in any more. Between two sessions no hook gets in. */
+static void free_retired(void)
+{
+    for (size_t index = 0; index < MOST_RETIRED && atomic_load(&process.users) == 0; index++) {
+        if (pyr_session_free(process.retired[index])) {
+            process.retired[index] = NULL;
+        }
+    }
+}
+
+/* With the lock held. Hooks never wait, but a thread in one may not get a CPU for long. */
+static void retire(pyr_session *session)
+{
+    size_t index = 0;
+    while (index < MOST_RETIRED && process.retired[index] != NULL) {
+        index++;
+    }
+    if (index < MOST_RETIRED) {
+        process.retired[index] = session;
+    }
+}
+
 /* With the lock held: PYR_ELEFTOUT, and the settings are kept; or PYR_OK. */
 static pyr_status draw_lot(const pyr_settings *settings, char *why, size_t why_size)
 {
@@ -142,6 +170,7 @@ static pyr_status start(const pyr_settings *settings, const pyr_session *parent,
     if (status != PYR_OK) {
         return status;
     }
+    free_retired();
     process.birth.parent = parent;
     status = pyr_session_new(settings, &process.host, &process.birth, &session, why, why_size);
     process.birth = (pyr_birth){0}; /* the next one begins in the middle of a life */
@@ -150,7 +179,9 @@ static pyr_status start(const pyr_settings *settings, const pyr_session *parent,
     }
     status = pyr_session_start(session, why, why_size);
     if (status != PYR_OK) {
-        pyr_session_free(session);
+        if (!pyr_session_free(session)) {
+            retire(session);
+        }
         return status;
     }
     forget_left_out();
@@ -192,7 +223,9 @@ static void resume(void)
         pyr_log_add(status == PYR_ELEFTOUT ? PYR_LOG_INFO : PYR_LOG_WARNING,
                     "the child process %d is not profiled: %s", (int)getpid(), why);
     }
-    pyr_session_free(parent);
+    if (!pyr_session_free(parent)) {
+        retire(parent);
+    }
 }
 
 /* On the thread of the late start. */
@@ -349,7 +382,7 @@ static void drop_waiting_child(void)
 {
     forget_left_out();
     pyr_late_start_cancel();
-    pyr_session_free(process.parents);
+    (void)!pyr_session_free(process.parents); /* this process ends */
     process.parents = NULL;
 }
 
@@ -377,9 +410,19 @@ void pyr_process_stop(bool flush)
     if (atomic_compare_exchange_strong(&process.deliverer, &expected, NULL)) {
         pyr_termination_remove();
     }
+    bool freed = false;
     if (wait_for_users(deadline_ns + LINGER_NS)) {
-        pyr_session_free(session);
+        int64_t end_ns = pyr_clock_monotonic_ns() + LEAVING_NS;
+        while (!(freed = pyr_session_free(session)) && pyr_clock_monotonic_ns() < end_ns) {
+            nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+        }
     }
+    pyr_lock_acquire(&process.lock);
+    free_retired();
+    if (!freed) {
+        retire(session);
+    }
+    pyr_lock_release(&process.lock);
 }
 
 void pyr_process_watch_termination(void)

@@ -318,7 +318,7 @@ pyr_status pyr_session_new(const pyr_settings *settings, const pyr_host *host,
     if (status != PYR_OK) {
         pyr_flight_end(made->flight);
         pyr_guard_end(made->guard);
-        pyr_session_free(made);
+        (void)!pyr_session_free(made); /* it never ran: nobody is in it */
         return status;
     }
     *session = made;
@@ -330,10 +330,13 @@ static bool is_in_use(const pyr_session *session)
     return atomic_load(&session->busy) || pyr_collecting_is_in_use(&session->collecting);
 }
 
-void pyr_session_free(pyr_session *session)
+bool pyr_session_free(pyr_session *session)
 {
-    if (session == NULL || is_in_use(session)) {
-        return;
+    if (session == NULL) {
+        return true;
+    }
+    if (is_in_use(session)) {
+        return false;
     }
     pyr_scheduler_free(session->scheduler);
     pyr_collecting_destroy(&session->collecting);
@@ -350,6 +353,7 @@ void pyr_session_free(pyr_session *session)
     pyr_settings_fini(&session->settings);
     pyr_lock_fini(&session->gather);
     pyr_memory_free(session);
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------- life */

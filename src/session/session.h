@@ -65,9 +65,10 @@ PYR_MUST_USE pyr_status pyr_session_new(const pyr_settings *settings, const pyr_
                                         const pyr_birth *birth, pyr_session **session, char *why,
                                         size_t why_size);
 
-/* Frees a stopped session, or in the child of a fork its parent's. One whose delivery hangs is left
- * alone for ever, since a thread may still use it. NULL is fine. */
-void pyr_session_free(pyr_session *session);
+/* Frees a stopped session, or in the child of a fork its parent's. False: a thread may still use
+ * it, in a hook or in a delivery that hangs, and nothing was done; try again later. NULL is fine.
+ */
+PYR_MUST_USE bool pyr_session_free(pyr_session *session);
 
 /* Starts collectors and scheduler. A collector that cannot start is off, and the log says so.
  * PYR_ETHREAD. */

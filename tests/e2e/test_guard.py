@@ -14,6 +14,8 @@ FOLDER = Path(f"/dev/shm/pyrometer-guard-{os.geteuid()}")
 PAGE = 4096
 ROW = struct.Struct("24sII")
 FIRST_ROW = 16 + 32 + 4 * 8
+ENDS = struct.Struct("24sII")
+FIRST_ENDS = 16 + 32 + 2 * 8
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no /dev/shm")
 
@@ -35,6 +37,16 @@ def page_of(pid):
 def counters(page):
     rows = [ROW.unpack_from(page, FIRST_ROW + 32 * index) for index in range(16)]
     return {name.rstrip(b"\0").decode(): inside for name, inside, _ in rows if name[0]}
+
+
+def ends(file):
+    """Sudden ends within the stack collector and elsewhere, and where they stand."""
+    page = file.read_bytes()
+    for at in range(FIRST_ENDS, len(page), ENDS.size):
+        name, within, elsewhere = ENDS.unpack_from(page, at)
+        if name.rstrip(b"\0") == b"stack":
+            return (within, elsewhere), at
+    return None, 0
 
 
 def kill(folder, inside):
@@ -153,6 +165,28 @@ def test_killed_elsewhere(tmp_path):
     done = start_again(tmp_path)
     assert (done.out, done.err) == ("on\n", "")
     assert not file.exists()
+
+
+def test_chance_is_no_fault(tmp_path):
+    """Where many end suddenly, some are within the sampler at that moment."""
+    before = {file: file.stat().st_mtime_ns for file in FOLDER.glob("ends.*")}
+    kill(tmp_path, inside=False)
+    start_again(tmp_path)
+    changed = [
+        file
+        for file in FOLDER.glob("ends.*")
+        if before.get(file) != file.stat().st_mtime_ns and ends(file)[0] == (0, 1)
+    ]
+    assert changed
+    within = kill(tmp_path, inside=True)
+    for elsewhere, said in ((15, "ended in its code"), (25, "on")):
+        for file in changed:
+            page = bytearray(file.read_bytes())
+            ENDS.pack_into(page, ends(file)[1], b"stack", 1, elsewhere)
+            file.write_bytes(page)
+        done = start_again(tmp_path)
+        assert said in done.out and done.code == 0, (elsewhere, done.out, done.err)
+    within.unlink()
 
 
 def test_other_programs_do_not_care(tmp_path):
