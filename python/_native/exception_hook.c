@@ -1,10 +1,11 @@
 /* Raised exceptions, seen through sys.monitoring (PEP 669).
  *
- * One callback in C for the event RAISE, under a tool id that nobody uses. The event comes in each
- * frame that an exception passes through; the first one, where its traceback has one entry, is the
- * raise. Owns the callback object and the tool id while the collector runs. The callback runs in
- * any thread that raises, with the GIL: it counts, and for a sampled raise it hands plain data to
- * collect/exception.c. It runs no Python code and leaves the error indicator alone.
+ * Callbacks in C under a tool id that nobody uses. The event RAISE comes in each frame that an
+ * exception passes through; the first one, where its traceback has one entry, is the raise. RERAISE
+ * comes where a handler lets it go on: an `except` that does not match, the end of a `with` or a
+ * `finally`, a bare `raise`. Owns the tool id while the collector runs. Callbacks run in any thread
+ * that raises, with the GIL: they count, and for a sampled raise they hand plain data to
+ * collect/exception.c. They run no Python code and leave the error indicator alone.
  */
 #include "exception_hook.h"
 
@@ -40,9 +41,9 @@ static bool is_in_try(PyObject *code, PyObject *offset)
     const PyObject *table = ((PyCodeObject *)code)->co_exceptiontable;
     long at = PyLong_AsLong(offset); /* a small number: cannot fail */
     return table != NULL && PyBytes_Check(table) && at >= 0 &&
-           pyr_exception_table_catches((const uint8_t *)PyBytes_AS_STRING(table),
-                                       (size_t)PyBytes_GET_SIZE(table),
-                                       (uint32_t)((unsigned long)at / UNIT_BYTES));
+           pyr_exception_table_covers((const uint8_t *)PyBytes_AS_STRING(table),
+                                      (size_t)PyBytes_GET_SIZE(table),
+                                      (uint32_t)((unsigned long)at / UNIT_BYTES));
 }
 
 /* What a str has as UTF-8, if it needs no conversion. */
@@ -101,14 +102,6 @@ static const char *message_of(PyObject *exception, size_t *length)
     return NULL;
 }
 
-void pyr_exception_hook_end(void)
-{
-    const PyObject *last = PySys_GetObject("last_exc"); /* set as its traceback is printed */
-    if (last != NULL) {
-        pyr_exception_lost(last);
-    }
-}
-
 static void sample(PyObject *exception, PyObject *code, PyObject *offset)
 {
     char name[TYPE_BYTES];
@@ -122,7 +115,6 @@ static void sample(PyObject *exception, PyObject *code, PyObject *offset)
     if (pyr_exception_wants_messages()) {
         raise.message = message_of(exception, &raise.message_length);
     }
-    pyr_exception_hook_end(); /* what is pending is given out now */
     pyr_exception_sample(&raise);
     pyr_exception_tend();
 }
@@ -159,8 +151,27 @@ static PyObject *on_raise(PyObject *module, PyObject *const *arguments, Py_ssize
     Py_RETURN_NONE;
 }
 
-static PyMethodDef callback = {"on_raise", (PyCFunction)(void (*)(void))on_raise, METH_FASTCALL,
-                               "on_raise(code, instruction_offset, exception) -> None"};
+/* RERAISE: the same. */
+static PyObject *on_reraise(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count == 3 && pyr_exception_is_pending(arguments[2])) {
+        pyr_exception_pass((pyr_addr)PyThreadState_Get(), arguments[2],
+                           is_in_try(arguments[0], arguments[1]));
+    }
+    Py_RETURN_NONE;
+}
+
+typedef struct event_row {
+    const char *name; /* in sys.monitoring.events */
+    PyMethodDef callback;
+} event_row;
+
+static event_row events[] = {
+    {"RAISE", {"on_raise", (PyCFunction)(void (*)(void))on_raise, METH_FASTCALL, NULL}},
+    {"RERAISE", {"on_reraise", (PyCFunction)(void (*)(void))on_reraise, METH_FASTCALL, NULL}},
+};
+enum { EVENTS = sizeof events / sizeof events[0] };
 
 /* Takes a free tool id; -1: none, or an error, which is cleared. */
 static int take_tool(PyObject *monitoring)
@@ -182,26 +193,29 @@ static int take_tool(PyObject *monitoring)
     return -1;
 }
 
-/* Registers `function` (None: nothing) for RAISE and switches the event. False: an error is set. */
-static bool switch_event(PyObject *monitoring, int id, PyObject *function)
+/* Registers the callbacks, or nothing, and switches their events. False: an error is set. */
+static bool switch_events(PyObject *monitoring, int id, bool on)
 {
-    PyObject *events = PyObject_GetAttrString(monitoring, "events");
-    PyObject *event = events != NULL ? PyObject_GetAttrString(events, "RAISE") : NULL;
-    PyObject *none = PyLong_FromLong(0);
-    PyObject *before = event != NULL ? PyObject_CallMethod(monitoring, "register_callback", "iOO",
-                                                           id, event, function)
-                                     : NULL;
-    PyObject *done = before != NULL && none != NULL
-                         ? PyObject_CallMethod(monitoring, "set_events", "iO", id,
-                                               function != Py_None ? event : none)
-                         : NULL;
-    bool good = done != NULL;
+    PyObject *names = PyObject_GetAttrString(monitoring, "events");
+    long set = 0;
+    bool good = names != NULL;
+    for (size_t i = 0; i < EVENTS && good; i++) {
+        PyObject *event = PyObject_GetAttrString(names, events[i].name);
+        PyObject *function = on ? PyCFunction_New(&events[i].callback, NULL) : Py_NewRef(Py_None);
+        PyObject *before =
+            event != NULL && function != NULL
+                ? PyObject_CallMethod(monitoring, "register_callback", "iOO", id, event, function)
+                : NULL;
+        good = before != NULL;
+        set |= good && on ? PyLong_AsLong(event) : 0;
+        Py_XDECREF(before);
+        Py_XDECREF(function);
+        Py_XDECREF(event);
+    }
+    PyObject *done = good ? PyObject_CallMethod(monitoring, "set_events", "il", id, set) : NULL;
     Py_XDECREF(done);
-    Py_XDECREF(before);
-    Py_XDECREF(none);
-    Py_XDECREF(event);
-    Py_XDECREF(events);
-    return good;
+    Py_XDECREF(names);
+    return done != NULL;
 }
 
 static void give_tool_back(PyObject *monitoring, int id)
@@ -223,8 +237,7 @@ static void install(PyObject *monitoring)
                     "exceptions are not profiled: every tool id of sys.monitoring is in use");
         return;
     }
-    PyObject *function = PyCFunction_New(&callback, NULL);
-    if (function != NULL && switch_event(monitoring, id, function)) {
+    if (switch_events(monitoring, id, true)) {
         tool_id = id;
         (void)snprintf(hook_text, sizeof hook_text, "sys.monitoring, tool %d", id);
         pyr_exception_note_hook(hook_text);
@@ -233,7 +246,6 @@ static void install(PyObject *monitoring)
         give_tool_back(monitoring, id);
         pyr_exception_note_hook("sys.monitoring refused the hook");
     }
-    Py_XDECREF(function);
 }
 
 bool pyr_exception_hook_is_possible(void)
@@ -258,7 +270,7 @@ static void follow(void)
     } else {
         int id = tool_id;
         tool_id = -1;
-        (void)switch_event(monitoring, id, Py_None);
+        (void)switch_events(monitoring, id, false);
         PyErr_Clear();
         give_tool_back(monitoring, id);
         pyr_exception_note_hook("none");
@@ -271,10 +283,6 @@ static void follow(void)
 bool pyr_exception_hook_is_possible(void)
 {
     return false;
-}
-
-void pyr_exception_hook_end(void)
-{
 }
 
 static void follow(void)

@@ -12,8 +12,4 @@ bool pyr_exception_hook_is_possible(void);
  * be done is a fact and a log line. The error indicator is as before. */
 void pyr_exception_hook_follow(void);
 
-/* Tells the collector which exception has ended the program, if one has: before a stop, and before
- * another one is sampled. With the GIL. */
-void pyr_exception_hook_end(void);
-
 #endif

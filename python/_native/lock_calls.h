@@ -58,4 +58,29 @@ static inline bool pyr_may_wait(PyObject *const *values, Py_ssize_t count, PyObj
     return true;
 }
 
+/* Whether a wait with these arguments has an end of its own: (blocking, timeout), of which None and
+ * what is below 0 stand for none. */
+static inline bool pyr_has_timeout(PyObject *const *values, Py_ssize_t count, PyObject *names,
+                                   PyObject *dict)
+{
+    PyObject *timeout = count > 1 ? values[1] : NULL;
+    int beyond = 0;
+    for (Py_ssize_t i = 0; names != NULL && i < PyTuple_GET_SIZE(names); i++) {
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "timeout") == 0) {
+            timeout = values[count + i];
+        }
+    }
+    PyObject *key = NULL;
+    PyObject *value = NULL;
+    Py_ssize_t position = 0;
+    while (dict != NULL && PyDict_Next(dict, &position, &key, &value)) {
+        if (PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, "timeout") == 0) {
+            timeout = value;
+        }
+    }
+    return timeout != NULL && timeout != Py_None &&
+           !(PyFloat_CheckExact(timeout) && PyFloat_AS_DOUBLE(timeout) < 0) &&
+           !(PyLong_CheckExact(timeout) && PyLong_AsLongAndOverflow(timeout, &beyond) < 0);
+}
+
 #endif

@@ -102,7 +102,8 @@ static __attribute__((noinline)) PyObject *wait_for(const call *made, pyr_lock_t
     pyr_lock_wait wait;
     pyr_addr holder = pyr_lock_holder_or_heir(made->self, (pyr_addr)own);
     pyr_lock_wait_begin(&wait, made->self, type, (pyr_addr)own,
-                        holder != 0 && pyr_thread_exists(own, holder) ? holder : 0);
+                        holder != 0 && pyr_thread_exists(own, holder) ? holder : 0,
+                        !returns_none && pyr_has_timeout(values, count, made->names, made->dict));
     PyObject *result = make_call(made);
     pyr_lock_wait_end(&wait, (pyr_addr)own, returns_none ? result != NULL : result == Py_True);
     pyr_lock_tend();

@@ -405,7 +405,6 @@ static PyObject *stop(PyObject *module, PyObject *flush)
     if (is_flush < 0) {
         return NULL;
     }
-    pyr_exception_hook_end();
     Py_BEGIN_ALLOW_THREADS pyr_process_stop(is_flush != 0);
     Py_END_ALLOW_THREADS follow_hooks();
     Py_RETURN_NONE;

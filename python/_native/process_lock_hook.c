@@ -70,7 +70,8 @@ static __attribute__((noinline)) PyObject *wait_for(PyObject *lock, PyThreadStat
     pyr_lock_wait wait;
     pyr_addr holder = pyr_lock_holder(lock);
     holder = holder != (pyr_addr)own && pyr_thread_exists(own, holder) ? holder : 0;
-    pyr_lock_wait_begin(&wait, lock, type_of(lock), (pyr_addr)own, holder);
+    pyr_lock_wait_begin(&wait, lock, type_of(lock), (pyr_addr)own, holder,
+                        pyr_has_timeout(values, count, names, NULL));
     PyObject *result = original_acquire(lock, values, count, names);
     if (pyr_lock_wait_drop(&wait)) {
         if (result == Py_True) {

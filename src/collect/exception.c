@@ -309,19 +309,6 @@ void pyr_exception_pass(pyr_addr thread_state, const void *exception, bool is_in
     pyr_gate_leave(&gate);
 }
 
-void pyr_exception_lost(const void *exception)
-{
-    exception_collector *self = pyr_gate_enter(&gate);
-    if (self && try_lock(self)) {
-        if (self->pending.is_open && pyr_exception_is_pending(exception)) {
-            self->pending.handled = "no";
-            self->pending.has_place = false;
-        }
-        pyr_lock_release(&self->lock);
-    }
-    pyr_gate_leave(&gate);
-}
-
 void pyr_exception_tend(void)
 {
     exception_collector *self = pyr_gate_enter(&gate);

@@ -51,12 +51,9 @@ PYR_HOOK_SAFE bool pyr_exception_wants_messages(void);
 /* Takes the stack of a sampled raise. Keeps the weight for the next one where that fails. */
 PYR_HOOK_SAFE void pyr_exception_sample(const pyr_raise *raise);
 
-/* The pending exception came to another frame, the leaf of this thread's stack. */
+/* The pending exception came to another frame, or to another place of one: the leaf of this
+ * thread's stack. */
 PYR_HOOK_SAFE void pyr_exception_pass(pyr_addr thread_state, const void *exception, bool is_in_try);
-
-/* The exception, if it is the pending one, has ended the program: nobody handled it, whatever stood
- * around it. */
-PYR_HOOK_SAFE void pyr_exception_lost(const void *exception);
 
 /* The pending exception's object is used for another one. */
 PYR_HOOK_SAFE static inline void pyr_exception_forget(void)

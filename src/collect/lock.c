@@ -203,12 +203,14 @@ void pyr_lock_tend(void)
 /* -------------------------------------------------------------------------------- deadlocks ----
  */
 
-static void tell(void *context, const char *line)
+static void tell(void *context, bool is_deadlock, const char *line)
 {
     pyr_lock_state *self = context;
     unsigned at = atomic_load(&self->deadlock_line_count);
-    pyr_log_add(PYR_LOG_WARNING, "%s", line);
-    if (at < PYR_LOCK_DEADLOCKS) {
+    if (is_deadlock || atomic_load(&self->timed_rings) < PYR_LOCK_TIMED_RINGS) {
+        pyr_log_add(PYR_LOG_WARNING, "%s", line);
+    }
+    if (is_deadlock && at < PYR_LOCK_DEADLOCKS) {
         snprintf(self->deadlock_lines[at], sizeof self->deadlock_lines[at], "%s", line);
         atomic_store(&self->deadlock_line_count, at + 1);
     }
@@ -236,8 +238,10 @@ void pyr_lock_watch(const pyr_symbols *symbols, uint64_t epoch)
     if (self && pyr_lock_is_on()) {
         shorten(self);
         if (pyr_waits_count() >= 2) {
-            pyr_lock_count(&self->deadlocks,
-                           pyr_waits_look(symbols, self->context.own_stacks, epoch, tell, self));
+            pyr_waits_told told =
+                pyr_waits_look(symbols, self->context.own_stacks, epoch, tell, self);
+            pyr_lock_count(&self->deadlocks, told.deadlocks);
+            pyr_lock_count(&self->timed_rings, told.with_timeout);
         }
     }
     pyr_gate_leave(&pyr_lock_gate);
@@ -370,6 +374,7 @@ static void facts(void *collector, pyr_facts *rows, int reset)
     add_count(rows, "missed", &self->missed, reset);
     pyr_facts_add_integer(rows, "locks", "waiting", pyr_waits_count());
     pyr_facts_add_integer(rows, "locks", "deadlocks", (int64_t)atomic_load(&self->deadlocks));
+    pyr_facts_add_integer(rows, "locks", "timed_rings", (int64_t)atomic_load(&self->timed_rings));
     for (unsigned i = 0; i < atomic_load(&self->deadlock_line_count); i++) {
         pyr_facts_add_text(rows, "locks", keys[i], self->deadlock_lines[i]);
     }

@@ -138,9 +138,9 @@ typedef struct pyr_lock_wait {
 
 /* The calling thread is going to wait: with the GIL, just before. `holder`: the thread state of
  * pyr_lock_holder, if the caller has seen that it exists, else 0; its frames stand still, since the
- * caller has the GIL. */
+ * caller has the GIL. `has_timeout`: the wait ends by itself at some time. */
 PYR_HOOK_SAFE void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type type,
-                                       pyr_addr thread_state, pyr_addr holder);
+                                       pyr_addr thread_state, pyr_addr holder, bool has_timeout);
 
 /* A call that began at `began_ns` and is over: true when it took so long that it was a wait, which
  * is to be ended; who had the lock is not known. */

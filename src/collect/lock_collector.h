@@ -12,8 +12,9 @@
 #include "collect/toll.h"
 
 enum {
-    PYR_LOCK_DEADLOCKS = 4, /* told in facts */
-    PYR_LOCK_PARALLEL = 16, /* holds at a time that estimates allow for */
+    PYR_LOCK_DEADLOCKS = 4,   /* told in facts */
+    PYR_LOCK_TIMED_RINGS = 4, /* told in the log: programs may form them all the time */
+    PYR_LOCK_PARALLEL = 16,   /* holds at a time that estimates allow for */
 };
 
 typedef struct pyr_lock_drawing {
@@ -31,7 +32,7 @@ typedef struct pyr_lock_state {
     pyr_lock_samples samples;
     _Atomic uint64_t acquired, contended, waited_ns, parked, parked_ns, released, unknown_holders,
         missed;
-    _Atomic uint64_t deadlocks;
+    _Atomic uint64_t deadlocks, timed_rings;
     char deadlock_lines[PYR_LOCK_DEADLOCKS]
                        [PYR_LIMIT_FACT_TEXT]; /* the watcher writes, facts read */
     _Atomic unsigned deadlock_line_count;

@@ -78,7 +78,7 @@ pyr_addr pyr_lock_holder_or_heir(const void *lock, pyr_addr thread_state)
 }
 
 void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type type,
-                         pyr_addr thread_state, pyr_addr holder)
+                         pyr_addr thread_state, pyr_addr holder, bool has_timeout)
 {
     wait->lock = wait->object = lock;
     wait->type = type;
@@ -94,8 +94,8 @@ void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type ty
             wait->parks = is_at_park(&wait->waiter, type);
         }
         if (wait->waiter.epoch != 0 && !wait->parks && has_one_holder(type)) {
-            wait->entry =
-                pyr_waits_add(lock, thread_state, pyr_clock_monotonic_ns(), &wait->waiter);
+            wait->entry = pyr_waits_add(lock, thread_state, pyr_clock_monotonic_ns(), has_timeout,
+                                        &wait->waiter);
         }
         wait->has_holder =
             holder != 0 && pyr_own_stack_walk(stacks, holder, &wait->holder) == PYR_OK;

@@ -30,6 +30,7 @@ typedef struct wait_entry {
     _Atomic bool is_claimed;
     _Atomic int64_t since_ns; /* 0 = nothing to see */
     _Atomic uintptr_t lock, thread;
+    _Atomic bool has_timeout;
     uint64_t epoch;
     uint64_t thread_id, native_id;
     uint32_t thread_name, count, omitted;
@@ -49,7 +50,7 @@ static unsigned seen_count, told_next;
 /* ---------------------------------------------------------------------------------- entries ----
  */
 
-int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns,
+int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns, bool has_timeout,
                   const pyr_own_stack *stack)
 {
     unsigned first = atomic_fetch_add_explicit(&next_entry, 1, memory_order_relaxed);
@@ -61,6 +62,7 @@ int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns,
         }
         atomic_store(&entry->lock, (uintptr_t)lock);
         atomic_store(&entry->thread, thread_state);
+        atomic_store(&entry->has_timeout, has_timeout);
         entry->epoch = stack->epoch;
         entry->thread_id = stack->thread_id;
         entry->native_id = stack->thread_native_id;
@@ -116,6 +118,13 @@ void pyr_waits_clear(void)
 /* ------------------------------------------------------------------------------------ rings ----
  */
 
+typedef struct ring {
+    unsigned count; /* 0: there is none */
+    int members[ENTRIES];
+    bool has_timeout;  /* one of the waits does */
+    uint64_t identity; /* of these waits; where one has a timeout, of the threads and locks */
+} ring;
+
 /* The entry of a thread that waits, or -1. */
 static int find_thread(uintptr_t thread)
 {
@@ -136,20 +145,23 @@ static int find_holder(int entry)
     return holder != 0 && holder != atomic_load(&table[entry].thread) ? find_thread(holder) : -1;
 }
 
-/* Follows waits from `start`. The members of the ring that it belongs to, in `members`; 0: none. */
-static unsigned find_ring(int start, int members[ENTRIES], uint64_t *identity)
+/* Follows waits from `start`, to the ring that it belongs to. */
+static void find_ring(int start, ring *found)
 {
-    unsigned count = 0;
+    uint64_t waits = 0, threads = 0; /* sums, so that it does not matter where one begins */
     int at = start;
-    *identity = 0;
+    found->count = 0;
+    found->has_timeout = false;
     do {
-        members[count++] = at;
-        /* A sum, so that it does not matter where one begins. */
-        *identity += (uint64_t)atomic_load(&table[at].since_ns) * UINT64_C(0x9E3779B97F4A7C15) ^
-                     atomic_load(&table[at].thread);
+        uint64_t thread = atomic_load(&table[at].thread);
+        found->members[found->count++] = at;
+        found->has_timeout |= atomic_load(&table[at].has_timeout);
+        waits += (uint64_t)atomic_load(&table[at].since_ns) * UINT64_C(0x9E3779B97F4A7C15) ^ thread;
+        threads += atomic_load(&table[at].lock) * UINT64_C(0x9E3779B97F4A7C15) ^ thread;
         at = find_holder(at);
-    } while (at >= 0 && at != start && count < ENTRIES);
-    return at == start && count > 1 ? count : 0;
+    } while (at >= 0 && at != start && found->count < ENTRIES);
+    found->count = at == start && found->count > 1 ? found->count : 0;
+    found->identity = found->has_timeout ? threads : waits;
 }
 
 static bool contains(const uint64_t *rings, unsigned count, uint64_t identity)
@@ -168,10 +180,9 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "worker (140...) waits for the lock of the next: f.py:12:f < f.py:3:main" */
-static void tell_member(const wait_entry *entry, const pyr_symbols *symbols, pyr_own_stacks *stacks,
-                        uint64_t epoch, void (*tell)(void *context, const char *line),
-                        void *context)
+/* "deadlock: thread worker (140...) waits in f.py:12:f < f.py:3:main": for the lock of the next. */
+static void tell_member(const wait_entry *entry, bool is_deadlock, const pyr_symbols *symbols,
+                        pyr_own_stacks *stacks, uint64_t epoch, pyr_waits_tell *tell, void *context)
 {
     char line[LINE_BYTES];
     bool named = entry->epoch == epoch;
@@ -179,9 +190,12 @@ static void tell_member(const wait_entry *entry, const pyr_symbols *symbols, pyr
     uint32_t name = entry->thread_name != 0 || !stacks
                         ? entry->thread_name
                         : pyr_own_stacks_thread_name(stacks, entry->native_id);
-    size_t used = (size_t)snprintf(line, sizeof line, "deadlock: thread %s (%llu) waits in ",
-                                   named && name ? pyr_symbols_text(symbols, name, NULL) : "",
-                                   (unsigned long long)entry->thread_id);
+    size_t used =
+        (size_t)snprintf(line, sizeof line, "%s: thread %s (%llu) waits%s in ",
+                         is_deadlock ? "deadlock" : "ring of waits that a timeout may end",
+                         named && name ? pyr_symbols_text(symbols, name, NULL) : "",
+                         (unsigned long long)entry->thread_id,
+                         atomic_load(&entry->has_timeout) ? ", with a timeout," : "");
     for (uint32_t i = 0; named && i < entry->count && used < sizeof line; i++) {
         pyr_function function = pyr_symbols_get(symbols, entry->frames[i].function);
         used +=
@@ -189,7 +203,7 @@ static void tell_member(const wait_entry *entry, const pyr_symbols *symbols, pyr
                              base_of(pyr_symbols_text(symbols, function.file, NULL)),
                              entry->frames[i].line, pyr_symbols_text(symbols, function.name, NULL));
     }
-    tell(context, line);
+    tell(context, is_deadlock, line);
 }
 
 /* So long ago that a ring is no passing one. */
@@ -199,38 +213,50 @@ static bool is_settled(const wait_entry *entry, int64_t now_ns)
     return since_ns != 0 && now_ns - since_ns > SETTLED_NS;
 }
 
-unsigned pyr_waits_look(const pyr_symbols *symbols, pyr_own_stacks *stacks, uint64_t epoch,
-                        void (*tell)(void *context, const char *line), void *context)
+/* The ring that a wait belongs to, if all of it stands for long enough. */
+static void find_settled_ring(int start, int64_t now_ns, ring *found)
 {
+    found->count = 0;
+    if (is_settled(&table[start], now_ns)) {
+        find_ring(start, found);
+    }
+    for (unsigned i = 0; i < found->count; i++) {
+        found->count = is_settled(&table[found->members[i]], now_ns) ? found->count : 0;
+    }
+}
+
+pyr_waits_told pyr_waits_look(const pyr_symbols *symbols, pyr_own_stacks *stacks, uint64_t epoch,
+                              pyr_waits_tell *tell, void *context)
+{
+    pyr_waits_told told = {0};
     uint64_t now_seen[TOLD];
-    unsigned now_count = 0, told = 0;
+    unsigned now_count = 0;
     int64_t now_ns = pyr_clock_monotonic_ns();
     if (pyr_waits_count() < 2) {
         seen_count = 0;
-        return 0;
+        return told;
     }
     for (int start = 0; start < ENTRIES && now_count < TOLD; start++) {
-        int members[ENTRIES];
-        uint64_t identity, again;
-        unsigned count =
-            is_settled(&table[start], now_ns) ? find_ring(start, members, &identity) : 0;
-        for (unsigned i = 0; i < count; i++) {
-            count = is_settled(&table[members[i]], now_ns) ? count : 0;
-        }
-        if (count == 0 || contains(now_seen, now_count, identity)) {
+        ring found, again;
+        find_settled_ring(start, now_ns, &found);
+        if (found.count == 0 || contains(now_seen, now_count, found.identity)) {
             continue;
         }
-        now_seen[now_count++] = identity;
-        if (!contains(seen_rings, seen_count, identity) || contains(told_rings, TOLD, identity)) {
+        now_seen[now_count++] = found.identity;
+        if (!contains(seen_rings, seen_count, found.identity) ||
+            contains(told_rings, TOLD, found.identity)) {
             continue;
         }
-        for (unsigned i = 0; i < count; i++) {
-            tell_member(&table[members[i]], symbols, stacks, epoch, tell, context);
+        for (unsigned i = 0; i < found.count; i++) {
+            tell_member(&table[found.members[i]], !found.has_timeout, symbols, stacks, epoch, tell,
+                        context);
         }
         /* Still the same: then what was told was true all the time. */
-        if (find_ring(start, members, &again) == count && again == identity) {
-            told_rings[told_next++ % TOLD] = identity;
-            told++;
+        find_ring(start, &again);
+        if (again.count == found.count && again.identity == found.identity) {
+            told_rings[told_next++ % TOLD] = found.identity;
+            told.deadlocks += !found.has_timeout;
+            told.with_timeout += found.has_timeout;
         }
     }
     memcpy(seen_rings, now_seen, now_count * sizeof now_seen[0]);

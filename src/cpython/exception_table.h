@@ -1,5 +1,5 @@
 /* Exception tables of code objects (co_exceptiontable, 3.11 and later; CPython's
- * Objects/exception_handling_notes.txt): whether a `try` stands around an instruction.
+ * Objects/exception_handling_notes.txt): whether an instruction has a handler around it.
  *
  * Pure; input is hostile: nothing beyond (table, length) is read.
  */
@@ -12,8 +12,8 @@
 
 #include "base/status.h"
 
-/* Whether the 2-byte unit `unit` stands inside a `try` that has handlers of its own: `except` or
- * `finally`, directly or around `with` blocks and the clean-up of handlers, which raise on. */
-PYR_HOOK_SAFE bool pyr_exception_table_catches(const uint8_t *table, size_t length, uint32_t unit);
+/* Whether the 2-byte unit `unit` has a handler around it: `except`, `finally`, the end of a `with`
+ * or of another handler. It may let the exception go on, which is an event of its own. */
+PYR_HOOK_SAFE bool pyr_exception_table_covers(const uint8_t *table, size_t length, uint32_t unit);
 
 #endif

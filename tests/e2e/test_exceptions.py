@@ -146,6 +146,107 @@ profiler.stop()
     assert only("__main__.E")["caught at"].endswith(":again")  # raised again: counted once
 
 
+WAYS = """
+class End:
+    def __init__(self, swallows): self.swallows = swallows
+    def __enter__(self): return self
+    def __exit__(self, *_): return self.swallows
+class Ways:
+    @property
+    def other_clause(self):
+        try: raise Other
+        except OSError: pass
+    @property
+    def tidy(self):
+        try: raise Tidy
+        finally: self.x = 1
+    @property
+    def bare(self):
+        try: raise Bare
+        except Bare: raise
+    @property
+    def inside_with(self):
+        with End(False): raise InWith
+    @property
+    def star(self):
+        try: raise Star
+        except* OSError: pass
+    @property
+    def named(self):
+        try: raise Named
+        except Named as error: raise error
+    @property
+    def two_levels(self):
+        try: self.deeper()
+        except OSError: pass
+    def deeper(self):
+        try: raise Deeper
+        except OSError: pass
+    @property
+    def made_by_a_generator(self):
+        def make():
+            try: yield 1; raise Generated
+            except OSError: pass
+        return list(make())
+"""
+
+
+def test_what_a_clause_lets_go_on_into_c_was_not_caught_there(tmp_path):
+    """`except` of another type, `finally`, `with`, a bare `raise`: hasattr, in C, swallows it."""
+    types = ("Other", "Tidy", "Bare", "InWith", "Star", "Named", "Deeper", "Generated")
+    done = run(
+        tmp_path,
+        "".join(f"class {name}(AttributeError): pass\n" for name in types)
+        + WAYS
+        + START
+        + """
+for name in vars(Ways):
+    if isinstance(vars(Ways)[name], property): assert not hasattr(Ways(), name)
+profiler.stop()
+""",
+    )
+    assert (done.code, done.err) == (0, "")
+    by_type = raised(done)
+    for name in types:
+        told = {sample.labels["handled"] for sample in by_type[f"__main__.{name}"]}
+        assert told == {"in C"}, (name, told)
+
+
+def test_what_a_clause_catches_was_caught_there(tmp_path):
+    done = run(
+        tmp_path,
+        WAYS
+        + START
+        + """
+class Swallowed(Exception): pass
+class Second(Exception): pass
+class Outer(Exception): pass
+def swallows():
+    with End(True): raise Swallowed
+def second_clause():
+    try: raise Second
+    except OSError: pass
+    except Second: pass
+def outer():
+    try:
+        with End(False):
+            try: raise Outer
+            except OSError: pass
+            finally: x = 1
+    except Outer: pass
+swallows(); second_clause(); outer()
+with End(True): raise Swallowed
+profiler.stop()
+""",
+    )
+    assert (done.code, done.err) == (0, "")
+    by_type = raised(done)
+    for name in ("Swallowed", "Second", "Outer"):
+        for sample in by_type[f"__main__.{name}"]:
+            assert sample.labels["handled"] == "yes", name
+            assert sample.labels["caught at"].endswith(":" + sample.stack[0][0])
+
+
 def test_control_flow_is_left_out(tmp_path):
     done = run(
         tmp_path,

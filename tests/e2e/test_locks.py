@@ -320,6 +320,40 @@ print(json.dumps([took, profiler.status()["locks"]]))
     assert done.err.count("deadlock: ") == 2
 
 
+@pytest.mark.parametrize("make", ["threading.Lock", "threading.RLock", "multiprocessing.Lock"])
+@pytest.mark.parametrize("wait", ["acquire(timeout=3)", "acquire(True, 3.0)"])
+def test_a_ring_with_timeouts_is_no_deadlock(tmp_path, make, wait):
+    done = run(
+        tmp_path,
+        """
+import logging, multiprocessing, sys
+logging.basicConfig(format="%(message)s")
+"""
+        + START
+        + f"""
+one, two = {make}(), {make}()
+def first():
+    with one: time.sleep(0.1); two.{wait}
+def second():
+    with two: time.sleep(0.1); one.{wait}
+for f in (first, second):
+    threading.Thread(target=f, name=f.__name__, daemon=True).start()
+began = time.monotonic()
+while not profiler.status()["locks"]["timed_rings"] and time.monotonic() - began < 10:
+    time.sleep(0.05)
+locks = profiler.status()["locks"]
+print(locks["deadlocks"], locks["timed_rings"])
+time.sleep(0.2)
+"""
+        + STOP,
+    )
+    assert done.code == 0, done.err
+    assert done.out == "0 1\n", done.err
+    assert "deadlock" not in done.err
+    assert done.err.count("ring of waits that a timeout may end: thread ") == 2
+    assert done.err.count("waits, with a timeout, in ") == 2
+
+
 def test_excluded_modules_and_the_import_system(tmp_path):
     source = (
         "import logging.handlers\n"

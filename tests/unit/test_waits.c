@@ -23,17 +23,22 @@ static unsigned told_count;
 static char locks[64];
 static const pyr_addr threads[] = {0x1000, 0x2000, 0x3000, 0x4000};
 
-static void tell(void *context, const char *line)
+static void tell(void *context, bool is_deadlock, const char *line)
 {
     (void)context;
+    assert_int_equal(is_deadlock, strncmp(line, "deadlock: ", 10) == 0);
     assert_true(told_count < LINES);
     (void)snprintf(told[told_count++], LINE_BYTES, "%s", line);
 }
 
+static unsigned timed_told; /* rings with a timeout, at the last look */
+
 static unsigned look(void)
 {
     told_count = 0;
-    return pyr_waits_look(symbols, NULL, EPOCH, tell, NULL);
+    pyr_waits_told rings = pyr_waits_look(symbols, NULL, EPOCH, tell, NULL);
+    timed_told = rings.with_timeout;
+    return rings.deadlocks;
 }
 
 static const void *lock_of(int index)
@@ -53,7 +58,7 @@ static const void *lock_of(int index)
 }
 
 /* The thread waits, since `ago_ms`, in a function that has its name. */
-static int waits(int thread, int lock, int64_t ago_ms, uint64_t epoch)
+static int waits_with(int thread, int lock, int64_t ago_ms, uint64_t epoch, bool has_timeout)
 {
     static const char *const names[] = {"zero", "one", "two", "three"};
     pyr_own_stack stack = {
@@ -65,7 +70,12 @@ static int waits(int thread, int lock, int64_t ago_ms, uint64_t epoch)
         .line = 10 + (uint32_t)thread,
     };
     return pyr_waits_add(lock_of(lock), threads[thread],
-                         pyr_clock_monotonic_ns() - ago_ms * 1000000, &stack);
+                         pyr_clock_monotonic_ns() - ago_ms * 1000000, has_timeout, &stack);
+}
+
+static int waits(int thread, int lock, int64_t ago_ms, uint64_t epoch)
+{
+    return waits_with(thread, lock, ago_ms, epoch, false);
 }
 
 static void holds(int thread, int lock)
@@ -145,6 +155,34 @@ static void test_what_is_no_deadlock(void **state)
     assert_int_equal(look(), 0);
 }
 
+static void test_a_ring_with_a_timeout(void **state)
+{
+    (void)state;
+    holds(0, 0);
+    holds(1, 1);
+    int entry = waits_with(0, 1, 1000, EPOCH, true);
+    (void)waits(1, 0, 1000, EPOCH);
+    (void)look();
+    assert_int_equal(look(), 0);
+    assert_int_equal(timed_told, 1);
+    assert_int_equal(told_count, 2);
+    assert_string_equal(told[0],
+                        "ring of waits that a timeout may end: thread zero (0) waits, with "
+                        "a timeout, in main.py:10:zero");
+    /* It gives up, and tries again: that is nothing new. */
+    pyr_waits_remove(entry);
+    (void)look();
+    entry = waits_with(0, 1, 500, EPOCH, true);
+    (void)look();
+    assert_int_equal(look(), 0);
+    assert_int_equal(timed_told, 0);
+    /* It waits for good: now it is a deadlock. */
+    pyr_waits_remove(entry);
+    (void)waits(0, 1, 500, EPOCH);
+    (void)look();
+    assert_int_equal(look(), 1);
+}
+
 static void test_a_full_table(void **state)
 {
     (void)state;
@@ -165,9 +203,8 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_ring_is_told_once),
-        TEST(test_a_ring_of_three_with_old_names),
-        TEST(test_what_is_no_deadlock),
+        TEST(test_a_ring_is_told_once), TEST(test_a_ring_of_three_with_old_names),
+        TEST(test_what_is_no_deadlock), TEST(test_a_ring_with_a_timeout),
         TEST(test_a_full_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
