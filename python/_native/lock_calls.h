@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "collect/lock.h"
+#include "own_state.h"
 #include "reader/reader.h"
 
 enum { PYR_MOST_THREADS = 20000 }; /* followed in a list to find one */
@@ -22,6 +24,17 @@ static inline bool pyr_thread_exists(const PyThreadState *own, pyr_addr state)
         at = at->next;
     }
     return false;
+}
+
+/* The calling thread is about to give the lock back for good. Asks for its state only where that is
+ * needed. */
+static inline void pyr_release_begin(const void *lock, const void *object, pyr_lock_type type)
+{
+    pyr_held *held = pyr_lock_measured(lock);
+    if (__builtin_expect(held != NULL, 0)) {
+        pyr_lock_sample_release(held, object, type, (pyr_addr)pyr_own_state());
+    }
+    pyr_lock_note_release(lock);
 }
 
 /* Sets no error, however large it is. */

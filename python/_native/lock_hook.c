@@ -8,7 +8,8 @@
  * A hook runs in the calling thread with the GIL. Whether an acquisition will wait is asked before
  * it is made: of a lock by its own method `locked`, of an RLock by the word where it keeps its
  * owner, which is found at installation by looking at one (the struct is CPython's own). Where that
- * does not tell all, a call without arguments is tried without waiting first, and others are timed.
+ * does not tell all and somebody waits for the lock, a call without arguments is tried without
+ * waiting first, and others are timed.
  * Owns the original functions. It runs no Python code beside them and leaves results, errors and
  * reference counts alone.
  */
@@ -31,6 +32,7 @@ enum {
     OWNER_FIRST = 2, /* words of an RLock behind its head, among which the owner is looked for */
     OWNER_LAST = 6,
     HOOK_TEXT_BYTES = 200,
+    WAITER_PLACES = 1 << 12,
 };
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -43,6 +45,16 @@ static PyObject *only_false;        /* (False,) */
 static size_t owner_offset;         /* of an RLock's owner; 0 = not found */
 static char hook_text[HOOK_TEXT_BYTES];
 static bool is_installed;
+
+/* Threads in calls that may wait, by the address of the lock. Several locks may share a place, and
+ * in the child of a fork threads may be counted that are gone: then a lock is only taken for one
+ * that somebody waits for. */
+static _Atomic uint16_t waiters[WAITER_PLACES];
+
+static inline _Atomic uint16_t *waiters_of(const PyObject *lock)
+{
+    return &waiters[(uintptr_t)lock >> 4 & (WAITER_PLACES - 1)];
+}
 
 static uintptr_t owner_of(const PyObject *rlock)
 {
@@ -82,6 +94,15 @@ static inline PyObject *make_call(const call *made)
     }
 }
 
+static inline PyObject *make_waiting_call(const call *made)
+{
+    _Atomic uint16_t *count = waiters_of(made->self);
+    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+    PyObject *result = make_call(made);
+    atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+    return result;
+}
+
 /* An acquisition of a lock that somebody has. */
 static __attribute__((noinline)) PyObject *wait_for(const call *made, pyr_lock_type type,
                                                     PyThreadState *own, bool returns_none)
@@ -104,7 +125,7 @@ static __attribute__((noinline)) PyObject *wait_for(const call *made, pyr_lock_t
     pyr_lock_wait_begin(&wait, made->self, type, (pyr_addr)own,
                         holder != 0 && pyr_thread_exists(own, holder) ? holder : 0,
                         !returns_none && pyr_has_timeout(values, count, made->names, made->dict));
-    PyObject *result = make_call(made);
+    PyObject *result = make_waiting_call(made);
     pyr_lock_wait_end(&wait, (pyr_addr)own, returns_none ? result != NULL : result == Py_True);
     pyr_lock_tend();
     return result;
@@ -141,7 +162,7 @@ static __attribute__((noinline)) PyObject *call_timed(const call *made, pyr_lock
 {
     pyr_lock_wait wait;
     int64_t began_ns = pyr_clock_monotonic_ns();
-    PyObject *result = make_call(made);
+    PyObject *result = make_waiting_call(made);
     bool got = returns_none ? result != NULL : result == Py_True;
     if (pyr_lock_wait_late(&wait, made->self, type, began_ns)) {
         pyr_lock_wait_end(&wait, (pyr_addr)own, got);
@@ -153,10 +174,17 @@ static __attribute__((noinline)) PyObject *call_timed(const call *made, pyr_lock
 }
 
 /* An acquisition of a lock that looks free but may be taken: up to 3.13 a waiter that was woken has
- * it before it has the GIL, and only then it is marked. */
+ * it before it has the GIL, and only then it is marked. Where nobody waits, it is free. */
 static inline PyObject *acquire_unsure(const call *made, pyr_lock_type type, PyThreadState *own,
                                        bool returns_none)
 {
+    if (LIKELY(atomic_load_explicit(waiters_of(made->self), memory_order_relaxed) == 0)) {
+        PyObject *result = make_call(made);
+        if (LIKELY(returns_none ? result != NULL : result == Py_True)) {
+            pyr_lock_got(made->self, type, (pyr_addr)own);
+        }
+        return result;
+    }
     bool has_no_arguments =
         !returns_none && ((made->flags == (METH_VARARGS | METH_KEYWORDS) &&
                            PyTuple_GET_SIZE(made->tuple) == 0 && made->dict == NULL) ||
@@ -230,8 +258,7 @@ static inline PyObject *acquire_rlock(const call *made, bool returns_none)
 static inline PyObject *release_lock(const call *made)
 {
     if (LIKELY(pyr_lock_is_on())) {
-        pyr_lock_release_begin(made->self, made->self, PYR_LOCK_TYPE_LOCK,
-                               (pyr_addr)pyr_own_state());
+        pyr_release_begin(made->self, made->self, PYR_LOCK_TYPE_LOCK);
     }
     return make_call(made);
 }
@@ -241,8 +268,7 @@ static inline PyObject *release_rlock(const call *made)
 {
     PyObject *result = make_call(made);
     if (LIKELY(pyr_lock_is_on()) && owner_of(made->self) == 0) {
-        pyr_lock_release_begin(made->self, made->self, PYR_LOCK_TYPE_RLOCK,
-                               (pyr_addr)pyr_own_state());
+        pyr_release_begin(made->self, made->self, PYR_LOCK_TYPE_RLOCK);
     }
     return result;
 }
@@ -423,6 +449,30 @@ static void install(PyObject *lock_type, PyObject *rlock_type)
     pyr_lock_note_hook(PYR_LOCK_HOOK_THREADS, hook_text);
 }
 
+/* A type of CPython's, also where the program has put something else in its place, as gevent does.
+ * A new reference; NULL: there is none, and no error is set. */
+static PyObject *find_type(PyObject *module, const char *attribute, const char *name)
+{
+    PyObject *found = module != NULL ? PyObject_GetAttrString(module, attribute) : NULL;
+    if (found != NULL && PyType_Check(found) &&
+        strcmp(((PyTypeObject *)found)->tp_name, name) == 0) {
+        return found;
+    }
+    Py_CLEAR(found);
+    PyErr_Clear();
+    PyObject *all = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__subclasses__", NULL);
+    for (Py_ssize_t i = 0; all != NULL && PyList_Check(all) && i < PyList_GET_SIZE(all); i++) {
+        PyObject *type = PyList_GET_ITEM(all, i);
+        if (found == NULL && PyType_Check(type) &&
+            strcmp(((PyTypeObject *)type)->tp_name, name) == 0) {
+            found = Py_NewRef(type);
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(all);
+    return found;
+}
+
 void pyr_lock_hook_follow(void)
 {
     if (is_installed || !pyr_lock_is_on()) {
@@ -433,10 +483,9 @@ void pyr_lock_hook_follow(void)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *module = PyImport_ImportModule("_thread");
-    PyObject *lock_type = module != NULL ? PyObject_GetAttrString(module, "LockType") : NULL;
-    PyObject *rlock_type = module != NULL ? PyObject_GetAttrString(module, "RLock") : NULL;
-    if (lock_type != NULL && rlock_type != NULL && PyType_Check(lock_type) &&
-        PyType_Check(rlock_type)) {
+    PyObject *lock_type = find_type(module, "LockType", "_thread.lock");
+    PyObject *rlock_type = find_type(module, "RLock", "_thread.RLock");
+    if (lock_type != NULL && rlock_type != NULL) {
         install(lock_type, rlock_type);
     } else {
         pyr_lock_note_hook(PYR_LOCK_HOOK_THREADS, "this Python's locks are not known");

@@ -129,7 +129,7 @@ static void note_release(PyObject *lock)
             return;
         }
     }
-    pyr_lock_release_begin(lock, lock, type, (pyr_addr)pyr_own_state());
+    pyr_release_begin(lock, lock, type);
 }
 
 static PyObject *release(PyObject *lock, PyObject *unused)

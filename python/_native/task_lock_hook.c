@@ -23,6 +23,7 @@
 
 #include "collect/lock.h"
 #include "import_hook.h"
+#include "lock_calls.h"
 #include "own_state.h"
 
 enum { MOST_OPEN = 16384 }; /* waits that are followed at a time */
@@ -136,22 +137,20 @@ static void forget_count(const PyObject *lock)
 #endif
 }
 
-static __attribute__((noinline)) void sample_release(PyObject *lock, uintptr_t key,
-                                                     PyThreadState *own)
+static __attribute__((noinline)) void sample_release(PyObject *lock, uintptr_t key)
 {
     const lock_class *class = class_of(lock);
-    pyr_lock_release_begin((const void *)key, lock,
-                           class != NULL ? class->type : PYR_LOCK_TYPE_TASK_LOCK, (pyr_addr)own);
+    pyr_release_begin((const void *)key, lock,
+                      class != NULL ? class->type : PYR_LOCK_TYPE_TASK_LOCK);
     pyr_lock_forget(key);
 }
 
 static inline void release(PyObject *lock)
 {
-    PyThreadState *own = pyr_own_state();
-    uintptr_t key = key_of(lock, own);
+    uintptr_t key = key_of(lock, pyr_own_state());
     if (UNLIKELY(atomic_load_explicit(&pyr_held_place((const void *)key)->lock,
                                       memory_order_relaxed) == key)) {
-        sample_release(lock, key, own);
+        sample_release(lock, key);
     }
 }
 

@@ -96,16 +96,21 @@ PYR_HOOK_SAFE static inline void pyr_lock_got(const void *lock, pyr_lock_type ty
     }
 }
 
-/* The calling thread is about to give the lock back for good. */
-PYR_HOOK_SAFE static inline void pyr_lock_release_begin(const void *lock, const void *object,
-                                                        pyr_lock_type type, pyr_addr thread_state)
+/* The lock is about to be given back for good. Its note, where this hold is measured, which
+ * pyr_lock_sample_release is to end first; NULL: it is not. */
+PYR_HOOK_SAFE static inline pyr_held *pyr_lock_measured(const void *lock)
+{
+    pyr_held *held = pyr_held_place(lock);
+    bool is_it = atomic_load_explicit(&held->lock, memory_order_relaxed) == (uintptr_t)lock &&
+                 atomic_load_explicit(&held->since_ns, memory_order_relaxed) != 0;
+    return is_it ? held : NULL;
+}
+
+/* Nobody has the lock. It stays noted: where it is handed over, it is taken already. */
+PYR_HOOK_SAFE static inline void pyr_lock_note_release(const void *lock)
 {
     pyr_held *held = pyr_held_place(lock);
     if (atomic_load_explicit(&held->lock, memory_order_relaxed) == (uintptr_t)lock) {
-        if (atomic_load_explicit(&held->since_ns, memory_order_relaxed) != 0) {
-            pyr_lock_sample_release(held, object, type, thread_state);
-        }
-        /* The lock stays noted: where it is handed over, it is taken already. */
         atomic_store_explicit(&held->holder, 0, memory_order_relaxed);
     }
 }

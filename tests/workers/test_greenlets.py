@@ -1,5 +1,6 @@
 """Programs of gevent's greenlets, which switch stacks under whoever looks at them."""
 
+import json
 import subprocess
 import sys
 
@@ -106,3 +107,76 @@ def test_br_043_idle_greenlets(place):
         PYROMETER_UPLOAD_INTERVAL="1s",
     )
     assert int(out) < 4 << 20
+
+
+LOCKS = """
+{before}
+import pyrometer
+profiler = pyrometer.Profiler(upload_interval="1h")
+profiler.start()
+{after}
+import gevent, json, logging, queue, threading
+from gevent import monkey
+given = []
+logging.basicConfig(level=logging.INFO, stream=open("log", "w"))
+
+lock, again, turn = threading.Lock(), threading.RLock(), threading.Condition()
+def hold():
+    for _ in range(20):
+        with lock: gevent.sleep(0.002)
+        with again:
+            with again: gevent.sleep(0)
+        logging.info("held")
+        given.append(1)
+gevent.joinall([gevent.spawn(hold) for _ in range(10)])
+
+jobs, done = queue.Queue(), queue.Queue(3)
+def worker():
+    while (job := jobs.get()) is not None: done.put(job)
+workers = [gevent.spawn(worker) for _ in range(5)]
+for number in range(200):
+    jobs.put(number)
+    given.append(done.get())
+for _ in workers: jobs.put(None)
+gevent.joinall(workers)
+
+# Each has what the other one wants, for a while: of greenlets that is no thread's wait.
+one, two = threading.Lock(), threading.Lock()
+def cross(mine, other):
+    with mine:
+        gevent.sleep(0.01)
+        given.append(other.acquire(timeout=0.5))
+gevent.joinall([gevent.spawn(cross, one, two), gevent.spawn(cross, two, one)])
+
+thread = threading.Thread(target=hold)
+thread.start(); thread.join()
+assert gevent.get_hub().threadpool.apply(hold) is None
+
+# What no patch replaces is measured, whichever came first.
+real = monkey.get_original("_thread", "allocate_lock")()
+def take():
+    for _ in range(1000):
+        with real: pass
+take()
+found = profiler.status()["locks"]
+profiler.stop()
+print(json.dumps([len(given), found["deadlocks"], found["timed_rings"], found["hook"]]))
+"""
+PATCH = "from gevent import monkey; monkey.patch_all()"
+
+
+@pytest.mark.parametrize("order", ["patch, start", "start, patch"])
+def test_br_073_locks_of_greenlets(place, order):
+    """They work, and no ring of theirs is told; CPython's own are measured in either order."""
+    first = order.startswith("patch")
+    out, profiles = run(
+        place, LOCKS.format(before=PATCH if first else "", after="" if first else PATCH)
+    )
+    given, deadlocks, rings, hook = json.loads(out)
+    assert (given, deadlocks, rings) == (200 + 200 + 2 + 20 + 20, 0, 0)
+    assert hook == "12 of 12 methods"
+    (profile,) = profiles
+    taken = sum(
+        sample.values["lock-acquire"] for sample in profile.samples if sample.stack[0][0] == "take"
+    )
+    assert 800 <= taken <= 1100
