@@ -58,6 +58,8 @@ def torture(folder: Path, library: Path, wanted: float, names: list[str], **sett
         out, err = process.communicate()
         pytest.fail(f"the program hangs\n{out}\n{err}")
     assert process.returncode == program.GOOD, (process.returncode, out[:2000], err[-4000:])
+    # A child that leaves by _exit is within the sampler every few times, at so many looks.
+    err = re.sub(r"the collector \w+ is off: the process \d+ of this .*? in \d+ s\n", "", err)
     assert err == ""
     return json.loads(out.splitlines()[-1])
 
