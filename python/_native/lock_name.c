@@ -232,8 +232,8 @@ size_t pyr_lock_name_find(const void *lock, const pyr_own_frame *frames, uint32_
     search to = {.target = lock, .text = text, .size = size};
     PyObject *type, *value, *traceback; /* an acquisition may have been interrupted */
     PyErr_Fetch(&type, &value, &traceback);
-    /* Before 3.12 any allocation may collect garbage, and run the program's code, in here. */
-    bool collects = PY_VERSION_HEX < 0x030C0000 && PyGC_Disable();
+    /* An allocation may collect garbage (3.11), and so run the program's code in here. */
+    bool collects = PyGC_Disable();
     size_t globals_at = count > 0 ? find_globals(&frames[0]) : 0;
     int misses = 0;
     for (uint32_t i = 0; i < count && misses < MISSES; i++) {
