@@ -153,7 +153,7 @@ def test_br_122_sigterm_while_stuck_in_c(tmp_path, where):
     unprofiled, and its last window is there."""
     process = start(write(tmp_path, STUCK), tmp_path, where)
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
+    time.sleep(0.3 + patience())  # it is looked at where it is stuck
     begun = time.monotonic()
     process.send_signal(signal.SIGTERM)
     code, _, err = finish(process)
