@@ -24,7 +24,8 @@
 
 static const int64_t WATCH_NS = 20000000; /* between two looks at locks */
 
-enum { SLICE_NS = 100000 }; /* scheduling slice asked for: the shortest that Linux grants */
+enum { SLICE_NS = 100000 };              /* asked of the kernel: the shortest that Linux grants */
+enum { TURN_NS = 100000, TURNS = 1000 }; /* how long the sampler lets others go first, at most */
 
 typedef struct stack_collector {
     pyr_lock lock;
@@ -40,12 +41,30 @@ typedef struct stack_collector {
     bool running;            /* composition root only */
     pthread_t sampler;
     _Atomic uint32_t stopping; /* futex word: the sampler sleeps on it */
+    _Atomic uint32_t waiting;  /* threads of others that want the lock */
     pyr_collect_context context;
 } stack_collector;
 
 static uint64_t epoch_of(const pyr_collect_context *context)
 {
     return context->own_stacks ? pyr_own_stacks_epoch(context->own_stacks) : 0;
+}
+
+/* For all but the sampler. */
+static void acquire(stack_collector *stack)
+{
+    atomic_fetch_add(&stack->waiting, 1);
+    pyr_lock_acquire(&stack->lock);
+    atomic_fetch_sub(&stack->waiting, 1);
+}
+
+/* Where ticks take longer than their interval, they follow each other at once, and whoever else
+ * wants the lock, perhaps with the GIL, would never find it free. */
+static void let_others_go_first(stack_collector *stack)
+{
+    for (int turn = 0; atomic_load(&stack->waiting) > 0 && turn < TURNS; turn++) {
+        pyr_os_sleep(TURN_NS);
+    }
 }
 
 static pyr_status create(const pyr_collect_context *context, void **collector, char *why,
@@ -118,6 +137,7 @@ static void *sample(void *context)
         if (stack->context.own_stacks && pyr_own_stacks_want_room(stack->context.own_stacks)) {
             pyr_own_stacks_tend(stack->context.own_stacks);
         }
+        let_others_go_first(stack);
         pyr_lock_acquire(&stack->lock);
         pyr_collector_enter(&stack->context);
         next = tick_once(stack);
@@ -140,7 +160,7 @@ static pyr_status start(void *collector)
 {
     stack_collector *stack = collector;
     atomic_store(&stack->stopping, 0);
-    pyr_lock_acquire(&stack->lock);
+    acquire(stack);
     int64_t now = pyr_clock_monotonic_ns();
     pyr_pace_init(&stack->pace, stack->context.interval_ns, stack->context.overhead_pct,
                   pyr_os_cpu_quota(), now, pyr_hash_seed());
@@ -158,7 +178,7 @@ static pyr_status start(void *collector)
 static void flush(void *collector)
 {
     stack_collector *stack = collector;
-    pyr_lock_acquire(&stack->lock);
+    acquire(stack);
     pyr_tick_flush(stack->tick);
     pyr_lock_release(&stack->lock);
 }
@@ -166,7 +186,7 @@ static void flush(void *collector)
 static void checkpoint(void *collector)
 {
     stack_collector *stack = collector;
-    pyr_lock_acquire(&stack->lock);
+    acquire(stack);
     pyr_tick_checkpoint(stack->tick);
     pyr_lock_release(&stack->lock);
 }
@@ -188,7 +208,7 @@ static void stop(void *collector)
 static void renew_symbols(void *collector, pyr_symbols *symbols)
 {
     stack_collector *stack = collector;
-    pyr_lock_acquire(&stack->lock);
+    acquire(stack);
     stack->context.symbols = symbols;
     pyr_tick_renew_symbols(stack->tick, symbols);
     stack->own_epoch = epoch_of(&stack->context);
@@ -198,7 +218,7 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
 static void facts(void *collector, pyr_facts *rows, int reset)
 {
     stack_collector *stack = collector;
-    pyr_lock_acquire(&stack->lock);
+    acquire(stack);
     pyr_pace *pace = &stack->pace;
     pyr_facts_add_integer(rows, "tick", "interval_ns", pace->interval_ns);
     pyr_facts_add_integer(rows, "tick", "interval_set_ns", pace->base_interval_ns);
@@ -227,7 +247,7 @@ static void facts(void *collector, pyr_facts *rows, int reset)
 static void prefork(void *collector)
 {
     stack_collector *stack = collector;
-    pyr_lock_acquire(&stack->lock); /* waits for a tick at most */
+    acquire(stack); /* waits for a tick at most */
 }
 
 static void postfork_parent(void *collector)
@@ -240,6 +260,7 @@ static void postfork_child(void *collector)
 {
     stack_collector *stack = collector;
     pyr_lock_fork_child(&stack->lock);
+    atomic_store(&stack->waiting, 0);
     stack->running = false;
     pyr_tick_fork_child(stack->tick);
 }
