@@ -27,7 +27,7 @@ const rows = (page) =>
 async function open(browser, file) {
     const context = await browser.newContext({ offline: true });
     const page = await context.newPage();
-    page.setDefaultTimeout(60000);
+    page.setDefaultTimeout(120000);
     const problems = [];
     page.on("pageerror", (error) => problems.push(String(error)));
     page.on(
