@@ -66,7 +66,6 @@ struct pyr_guard {
     char folder[PYR_LIMIT_PATH_BYTES - 64];
     atomic_bool ended;
     tally ends;
-    bool ends_changed;
     record found[COLLECTORS];         /* of those that ended within */
     int64_t found_age_ns[COLLECTORS]; /* since somebody found it */
     size_t found_count;
@@ -94,30 +93,25 @@ static bool is_unclean(const record *one)
     return inside;
 }
 
-static void tally_path(const pyr_guard *guard, char path[PYR_LIMIT_PATH_BYTES])
+static void load_tally(const pyr_guard *guard, const record *of, tally *ends,
+                       char path[PYR_LIMIT_PATH_BYTES])
 {
-    snprintf(path, PYR_LIMIT_PATH_BYTES, "%s/%s%016" PRIx64, guard->folder, TALLY_NAME,
-             guard->page->program);
-}
-
-static void load_tally(pyr_guard *guard)
-{
-    char path[PYR_LIMIT_PATH_BYTES];
-    tally *ends = &guard->ends;
     int64_t now_ns = pyr_clock_realtime_ns();
     pyr_buffer bytes;
     pyr_buffer_init(&bytes, PAGE_BYTES);
-    tally_path(guard, path);
+    snprintf(path, PYR_LIMIT_PATH_BYTES, "%s/%s%016" PRIx64, guard->folder, TALLY_NAME,
+             of->program);
+    *ends = (tally){0};
     if (pyr_os_file_read(path, &bytes) == PYR_OK && bytes.length == sizeof *ends) {
         memcpy(ends, bytes.data, sizeof *ends);
     }
     pyr_buffer_fini(&bytes);
     if (memcmp(ends->mark, TALLY_MARK, sizeof ends->mark) != 0 ||
-        memcmp(ends->build, guard->page->build, sizeof ends->build) != 0 ||
-        ends->program != guard->page->program || ends->began_ns > now_ns) {
-        *ends = (tally){.program = guard->page->program, .began_ns = now_ns};
+        memcmp(ends->build, of->build, sizeof ends->build) != 0 || ends->program != of->program ||
+        ends->began_ns > now_ns) {
+        *ends = (tally){.program = of->program, .began_ns = now_ns};
         memcpy(ends->mark, TALLY_MARK, sizeof ends->mark);
-        memcpy(ends->build, guard->page->build, sizeof ends->build);
+        memcpy(ends->build, of->build, sizeof ends->build);
     }
     int64_t periods = (now_ns - ends->began_ns) / COUNTS_NS;
     int halvings = periods < 31 ? (int)periods : 31;
@@ -128,15 +122,6 @@ static void load_tally(pyr_guard *guard)
         each->elsewhere >>= halvings;
     }
     ends->began_ns += periods * COUNTS_NS;
-}
-
-static void save_tally(const pyr_guard *guard)
-{
-    char path[PYR_LIMIT_PATH_BYTES];
-    tally_path(guard, path);
-    if (guard->ends_changed) {
-        (void)!pyr_os_file_write(path, &guard->ends, sizeof guard->ends);
-    }
 }
 
 static struct ends *ends_of(tally *ends, const char *collector)
@@ -153,18 +138,21 @@ static struct ends *ends_of(tally *ends, const char *collector)
     return NULL;
 }
 
-static void count_end(pyr_guard *guard, const record *one)
+static void count_end(const pyr_guard *guard, const record *one)
 {
+    char path[PYR_LIMIT_PATH_BYTES];
+    tally ends;
+    load_tally(guard, one, &ends, path);
     for (size_t index = 0; index < COLLECTORS && one->rows[index].name[0] != '\0'; index++) {
-        struct ends *each = ends_of(&guard->ends, one->rows[index].name);
+        struct ends *each = ends_of(&ends, one->rows[index].name);
         uint32_t *count = each == NULL                                 ? NULL
                           : atomic_load(&one->rows[index].inside) != 0 ? &each->within
                                                                        : &each->elsewhere;
         if (count != NULL && *count < MOST_ENDS) {
             ++*count;
-            guard->ends_changed = true;
         }
     }
+    (void)!pyr_os_file_write(path, &ends, sizeof ends);
 }
 
 /* A record whose process is gone: kept while it counts, else removed. */
@@ -173,7 +161,8 @@ static void judge(pyr_guard *guard, const char *path, record *one)
     int64_t age_ns = pyr_clock_realtime_ns() - pyr_os_modified_ns(path);
     bool same = memcmp(one->build, guard->page->build, sizeof one->build) == 0 &&
                 one->program == guard->page->program;
-    if (same && !one->judged) {
+    /* A clean one goes, whoever finds it; the others are left to their own program. */
+    if (!is_unclean(one) || (same && !one->judged)) {
         count_end(guard, one);
     }
     if (!is_unclean(one) || (!same && age_ns > FORGOTTEN_NS)) {
@@ -255,9 +244,9 @@ pyr_guard *pyr_guard_open(const char *folder, const pyr_identity *identity, cons
         pyr_os_file_remove(made->path);
         goto out;
     }
-    load_tally(made);
     (void)!pyr_os_folder_each(made->folder, "", look, made);
-    save_tally(made);
+    char path[PYR_LIMIT_PATH_BYTES];
+    load_tally(made, made->page, &made->ends, path);
     guard = made;
     made = NULL;
     atomic_store(&tenant, guard);
