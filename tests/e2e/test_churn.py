@@ -203,8 +203,8 @@ def test_br_154_hundreds_of_threads_and_thousands_of_tasks_cost_no_more(tmp_path
     (path,) = done.folder.glob("*.json")
     document = json.loads(path.read_text())
     lasted = document["window"]["end_ns"] - document["window"]["start_ns"]
-    # The budget holds on average of a minute; where others want the CPUs a tick costs twice as much,
-    # and the pace needs some seconds to see it. Looking at all threads each time would cost 10 %.
+    # The budget holds on average of a minute; where others want the CPUs a tick costs twice as
+    # much, which the pace needs some seconds to see. All threads at each tick would cost 10 %.
     assert document["cost"]["sampler_cpu_ns"] < 0.025 * lasted, document["cost"]
     idle = {s.labels["thread native id"] for s in done.samples() if "idle" in names(s)}
     assert len(idle) == 300
