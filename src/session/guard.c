@@ -16,7 +16,7 @@
 
 enum { COLLECTORS = 16, NAME_BYTES = 24, PAGE_BYTES = 4096, FILES = 4096 };
 enum { CHANCE = 20 }; /* of more sudden ends than so many, one within is no collector's doing */
-enum { MOST_ENDS = 1 << 20 };
+enum { MOST_ENDS = 1 << 20, STALE = 6 }; /* halved so often, a count says nothing */
 
 static const char MARK[16] = "PYRGUARD1";
 static const char TALLY_MARK[16] = "PYRTALLY1", TALLY_NAME[] = "ends.";
@@ -65,9 +65,10 @@ struct pyr_guard {
     char path[PYR_LIMIT_PATH_BYTES];
     char folder[PYR_LIMIT_PATH_BYTES - 64];
     atomic_bool ended;
-    tally ends;
-    record found[COLLECTORS];         /* of those that ended within */
-    int64_t found_age_ns[COLLECTORS]; /* since somebody found it */
+    tally ends; /* of the program that was asked for last; at the end, of this one */
+    char ends_path[PYR_LIMIT_PATH_BYTES]; /* its file. Not on a stack, which may be small */
+    record found[COLLECTORS];             /* of those that ended within */
+    int64_t found_age_ns[COLLECTORS];     /* since somebody found it */
     size_t found_count;
     size_t looked;
 };
@@ -93,23 +94,25 @@ static bool is_unclean(const record *one)
     return inside;
 }
 
-static void load_tally(const pyr_guard *guard, const record *of, tally *ends,
-                       char path[PYR_LIMIT_PATH_BYTES])
+static void load_tally(pyr_guard *guard, const record *of)
 {
+    tally *ends = &guard->ends;
     int64_t now_ns = pyr_clock_realtime_ns();
     pyr_buffer bytes;
     pyr_buffer_init(&bytes, PAGE_BYTES);
-    snprintf(path, PYR_LIMIT_PATH_BYTES, "%s/%s%016" PRIx64, guard->folder, TALLY_NAME,
-             of->program);
-    *ends = (tally){0};
-    if (pyr_os_file_read(path, &bytes) == PYR_OK && bytes.length == sizeof *ends) {
+    snprintf(guard->ends_path, sizeof guard->ends_path, "%s/%s%016" PRIx64, guard->folder,
+             TALLY_NAME, of->program);
+    memset(ends, 0, sizeof *ends);
+    if (pyr_os_file_read(guard->ends_path, &bytes) == PYR_OK && bytes.length == sizeof *ends) {
         memcpy(ends, bytes.data, sizeof *ends);
     }
     pyr_buffer_fini(&bytes);
     if (memcmp(ends->mark, TALLY_MARK, sizeof ends->mark) != 0 ||
         memcmp(ends->build, of->build, sizeof ends->build) != 0 || ends->program != of->program ||
         ends->began_ns > now_ns) {
-        *ends = (tally){.program = of->program, .began_ns = now_ns};
+        memset(ends, 0, sizeof *ends);
+        ends->program = of->program;
+        ends->began_ns = now_ns;
         memcpy(ends->mark, TALLY_MARK, sizeof ends->mark);
         memcpy(ends->build, of->build, sizeof ends->build);
     }
@@ -138,13 +141,11 @@ static struct ends *ends_of(tally *ends, const char *collector)
     return NULL;
 }
 
-static void count_end(const pyr_guard *guard, const record *one)
+static void count_end(pyr_guard *guard, const record *one)
 {
-    char path[PYR_LIMIT_PATH_BYTES];
-    tally ends;
-    load_tally(guard, one, &ends, path);
+    load_tally(guard, one);
     for (size_t index = 0; index < COLLECTORS && one->rows[index].name[0] != '\0'; index++) {
-        struct ends *each = ends_of(&ends, one->rows[index].name);
+        struct ends *each = ends_of(&guard->ends, one->rows[index].name);
         uint32_t *count = each == NULL                                 ? NULL
                           : atomic_load(&one->rows[index].inside) != 0 ? &each->within
                                                                        : &each->elsewhere;
@@ -152,7 +153,7 @@ static void count_end(const pyr_guard *guard, const record *one)
             ++*count;
         }
     }
-    (void)!pyr_os_file_write(path, &ends, sizeof ends);
+    (void)!pyr_os_file_write(guard->ends_path, &guard->ends, sizeof guard->ends);
 }
 
 /* A record whose process is gone: kept while it counts, else removed. */
@@ -195,7 +196,7 @@ static int look(void *context, const pyr_os_file *file)
     pyr_buffer_init(&bytes, PAGE_BYTES);
     snprintf(path, sizeof path, "%s/%.60s", guard->folder, file->name);
     if (strncmp(file->name, TALLY_NAME, sizeof TALLY_NAME - 1) == 0) {
-        if (pyr_clock_realtime_ns() - pyr_os_modified_ns(path) > FORGOTTEN_NS) {
+        if (pyr_clock_realtime_ns() - pyr_os_modified_ns(path) > STALE * COUNTS_NS) {
             pyr_os_file_remove(path);
         }
         return ++guard->looked == FILES;
@@ -245,8 +246,7 @@ pyr_guard *pyr_guard_open(const char *folder, const pyr_identity *identity, cons
         goto out;
     }
     (void)!pyr_os_folder_each(made->folder, "", look, made);
-    char path[PYR_LIMIT_PATH_BYTES];
-    load_tally(made, made->page, &made->ends, path);
+    load_tally(made, made->page);
     guard = made;
     made = NULL;
     atomic_store(&tenant, guard);
