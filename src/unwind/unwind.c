@@ -256,14 +256,15 @@ static pyr_status note_rest(pyr_unwinder *unwinder, const pyr_snapshot *snapshot
 /* A thread that calls all the time is seldom caught with one stack in two copies, and by the next
  * try it may be elsewhere: code that is slow to change would get the time of code that is quick.
  * So the callers that stayed during the first try are kept, and it is what the stack of a later try
- * must stand on. */
+ * must stand on. Their labels are those that were copied between: a walk of now would say what is
+ * in force after they have returned, which is when they are needed. */
 static void keep_callers(pyr_unwinder *unwinder, const pyr_snapshot *snapshot, pyr_visit *visit)
 {
     uint32_t shown;
     bool leaf_shown;
     if (name_all(unwinder, snapshot, visit->plan, &shown, &leaf_shown) == PYR_OK &&
         visit->plan->named_count == snapshot->count &&
-        note_rest(unwinder, snapshot, true, visit) == PYR_OK) {
+        note_rest(unwinder, snapshot, false, visit) == PYR_OK) {
         visit->kept = snapshot->count;
         visit->omitted = snapshot->omitted;
     }
