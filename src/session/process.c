@@ -337,7 +337,7 @@ void pyr_process_pause(void)
     if (alone && late > 0) {
         pyr_late_start_wait(pyr_clock_monotonic_ns() + LATE_THREAD_NS);
     }
-    if (alone) {
+    if (alone || ours == 0) { /* none is left, but the last may be counted still */
         (void)settled_tasks(1);
     }
 }
