@@ -14,12 +14,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import HERE, UI
 
 # The first test waits for the whole run in the browser.
 pytestmark = pytest.mark.timeout(420)
-
-HERE = Path(__file__).resolve().parent
-UI = HERE.parent.parent / "ui"
 
 
 def node(*arguments: str, timeout: int = 300) -> subprocess.CompletedProcess[str]:
@@ -42,14 +40,6 @@ def check_names() -> list[str]:
             break
     assert names, "no check found: their form has changed"
     return names
-
-
-@pytest.fixture(scope="session")
-def packages() -> None:
-    if not (UI / "node_modules" / "playwright-core").is_dir():
-        npm = shutil.which("npm")
-        assert npm, "no npm: install the package npm"
-        subprocess.run([npm, "ci"], cwd=UI, check=True, capture_output=True, timeout=600)
 
 
 @pytest.fixture(scope="session")

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from conftest import HERE, UI, shared
 
 pytestmark = pytest.mark.timeout(300)
 
-HERE = Path(__file__).resolve().parent
-UI = HERE.parent.parent / "ui"
-
-# What the server's own tests share; a conftest of another folder has no name to import it by.
-_spec = importlib.util.spec_from_file_location("serving", HERE.parent / "server" / "conftest.py")
-assert _spec and _spec.loader
-serving = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(serving)
+serving = shared("server", "serving")  # what the server's own tests have
 pprof = serving.pprof
 
 TOKEN = "correct-horse-battery"

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import HERE, shared
 
 pytestmark = pytest.mark.timeout(300)
 
-HERE = Path(__file__).resolve().parent
-UI = HERE.parent.parent / "ui"
-
-# What the tests of `pyrometer convert` share; such a module has no name to import it by.
-_spec = importlib.util.spec_from_file_location("profiles", HERE.parent / "cli" / "conftest.py")
-assert _spec and _spec.loader
-cli = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(cli)
-
-
-@pytest.fixture(scope="module")
-def packages() -> None:
-    if not (UI / "node_modules" / "speedscope").is_dir():
-        npm = shutil.which("npm")
-        assert npm, "no npm: install the package npm"
-        subprocess.run([npm, "ci"], cwd=UI, check=True, capture_output=True, timeout=600)
+cli = shared("cli", "profiles")  # what the tests of `pyrometer convert` have
 
 
 def speedscope(*files: Path) -> list[dict]:
