@@ -14,7 +14,6 @@ FOLDER = Path(f"/dev/shm/pyrometer-guard-{os.geteuid()}")
 PAGE = 4096
 ROW = struct.Struct("24sII")
 FIRST_ROW = 16 + 32 + 4 * 8
-ENDS = struct.Struct("24sII")
 FIRST_ENDS = 16 + 32 + 2 * 8
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no /dev/shm")
@@ -42,8 +41,8 @@ def counters(page):
 def ends(file):
     """Sudden ends within the stack collector and elsewhere, and where they stand."""
     page = file.read_bytes()
-    for at in range(FIRST_ENDS, len(page), ENDS.size):
-        name, within, elsewhere = ENDS.unpack_from(page, at)
+    for at in range(FIRST_ENDS, len(page), ROW.size):
+        name, within, elsewhere = ROW.unpack_from(page, at)
         if name.rstrip(b"\0") == b"stack":
             return (within, elsewhere), at
     return None, 0
@@ -185,7 +184,7 @@ def test_chance_is_no_fault(tmp_path):
     within = kill(tmp_path, inside=True)
     for elsewhere, said in ((15, "ended in its code"), (25, "on")):
         page = bytearray(tally.read_bytes())
-        ENDS.pack_into(page, ends(tally)[1], b"stack", 1, elsewhere)
+        ROW.pack_into(page, ends(tally)[1], b"stack", 1, elsewhere)
         tally.write_bytes(page)
         done = start_again(tmp_path)
         assert said in done.out and done.code == 0, (elsewhere, done.out, done.err)
