@@ -1,8 +1,11 @@
 /* Mutexes with a rank. A thread takes locks in rising rank only, so no two can deadlock.
  *
  * The enum below is the whole lock order of the core. Hostile and sanitizer builds check it at
- * each acquire and abort on a violation; other builds pay nothing for it. A try never waits, so it
- * may be made in any order. Guarded fields name their lock where they are declared.
+ * each acquire and abort on a violation. A try never waits, so it may be made in any order. Guarded
+ * fields name their lock where they are declared.
+ *
+ * Each thread knows what it holds, so that a handler of signals that would wait for another thread
+ * of ours can tell whether that one waits for the interrupted thread, and run a little later then.
  */
 #ifndef PYR_BASE_LOCK_H
 #define PYR_BASE_LOCK_H
@@ -54,6 +57,11 @@ void pyr_lock_acquire(pyr_lock *lock);
 PYR_HOOK_SAFE PYR_MUST_USE bool pyr_lock_try(pyr_lock *lock);
 
 PYR_HOOK_SAFE void pyr_lock_release(pyr_lock *lock);
+
+/* Signal handlers only. Where the interrupted thread holds a lock of windows, hooks or the log (any
+ * but SESSION's and GATHER's, which are held for longer and have means of their own): true, and the
+ * thread raises `number` again as it gives back the last of them. */
+PYR_HOOK_SAFE PYR_MUST_USE bool pyr_lock_defer_signal(int number);
 
 /* After a fork, in the child: the lock is free, whoever held it before. */
 PYR_HOOK_SAFE void pyr_lock_fork_child(pyr_lock *lock);

@@ -83,8 +83,8 @@ typedef struct pyr_collector_class {
     void (*checkpoint)(void *collector);
     /* Uses `symbols` from now on (a new epoch); called right after a flush and a rotation. */
     void (*renew_symbols)(void *collector, pyr_symbols *symbols);
-    /* Adds its facts since the last call with `reset` (window documents) or so far (status). */
-    void (*facts)(void *collector, pyr_facts *facts, int reset);
+    /* Adds its facts: so far, or since the last window's. */
+    void (*facts)(void *collector, pyr_facts *facts, pyr_facts_occasion occasion);
     /* Around fork: quiesce without waiting for the network; in the child forget the parent's
      * threads and open runs. The child's collector is stopped until started again. */
     void (*prefork)(void *collector);

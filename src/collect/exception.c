@@ -431,8 +431,9 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
     self->context.symbols = symbols;
 }
 
-static void facts(void *collector, pyr_facts *rows, int reset)
+static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 {
+    bool reset = occasion != PYR_FACTS_SO_FAR;
     exception_collector *self = collector;
     uint64_t raised = atomic_load(&self->raised), sampled = atomic_load(&self->sampled);
     uint64_t missed = atomic_load(&self->missed);

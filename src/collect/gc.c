@@ -182,8 +182,9 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
     self->context.symbols = symbols;
 }
 
-static void facts(void *collector, pyr_facts *rows, int reset)
+static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 {
+    bool reset = occasion != PYR_FACTS_SO_FAR;
     gc_collector *self = collector;
     const struct {
         const char *key;

@@ -348,14 +348,15 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
     pyr_lock_samples_renew(&self->samples, symbols);
 }
 
-static void add_count(pyr_facts *rows, const char *key, _Atomic uint64_t *counter, int reset)
+static void add_count(pyr_facts *rows, const char *key, _Atomic uint64_t *counter, bool reset)
 {
     uint64_t value = reset ? atomic_exchange(counter, 0) : atomic_load(counter);
     pyr_facts_add_integer(rows, "locks", key, (int64_t)value);
 }
 
-static void facts(void *collector, pyr_facts *rows, int reset)
+static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 {
+    bool reset = occasion != PYR_FACTS_SO_FAR;
     static const char *const keys[PYR_LOCK_DEADLOCKS] = {"deadlock_1", "deadlock_2", "deadlock_3",
                                                          "deadlock_4"};
     static const char *const hook_keys[PYR_LOCK_HOOKS] = {"hook", "hook_asyncio",

@@ -41,6 +41,7 @@ typedef struct memory_collector {
     bool has_warned;
     double alloc_bytes, alloc_count; /* given out since the last facts with reset */
     pyr_heap_stats reported;         /* at the last facts with reset */
+    pyr_malloc_answer malloc_answer;
 } memory_collector;
 
 static void name_domains(memory_collector *memory)
@@ -376,8 +377,9 @@ static void lose(const memory_collector *memory, pyr_loss reason, uint64_t count
     }
 }
 
-static void facts(void *collector, pyr_facts *rows, int reset)
+static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 {
+    bool reset = occasion != PYR_FACTS_SO_FAR;
     static const char section[] = "heap";
     memory_collector *memory = collector;
     pyr_heap_stats now;
@@ -408,7 +410,7 @@ static void facts(void *collector, pyr_facts *rows, int reset)
         .small_live = live.small,
         .arenas = memory->context.memory_host->arenas(),
     };
-    pyr_memory_account(&known, rows);
+    pyr_memory_account(&known, occasion != PYR_FACTS_OF_HELD_WINDOW, &memory->malloc_answer, rows);
     if (reset) {
         lose(memory, PYR_LOSS_MISSED_ALLOCATION, now.missed - old->missed);
         lose(memory, PYR_LOSS_MISSED_BLOCK, now.misplaced - old->misplaced);

@@ -215,8 +215,9 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
     pyr_lock_release(&stack->lock);
 }
 
-static void facts(void *collector, pyr_facts *rows, int reset)
+static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 {
+    bool reset = occasion != PYR_FACTS_SO_FAR;
     stack_collector *stack = collector;
     acquire(stack);
     pyr_pace *pace = &stack->pace;

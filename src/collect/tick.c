@@ -723,7 +723,7 @@ int64_t pyr_tick_process_ns(const pyr_tick *tick)
     return tick->process_ns;
 }
 
-void pyr_tick_facts(pyr_tick *tick, pyr_facts *facts, int reset)
+void pyr_tick_facts(pyr_tick *tick, pyr_facts *facts, bool reset)
 {
     pyr_unwind_stats now;
     pyr_unwinder_stats(tick->unwinder, &now);

@@ -50,6 +50,6 @@ void pyr_tick_fork_child(pyr_tick *tick);
 int64_t pyr_tick_process_ns(const pyr_tick *tick);
 
 /* Adds facts: counts since the last call with `reset`. */
-void pyr_tick_facts(pyr_tick *tick, pyr_facts *facts, int reset);
+void pyr_tick_facts(pyr_tick *tick, pyr_facts *facts, bool reset);
 
 #endif

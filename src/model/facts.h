@@ -13,6 +13,14 @@
 
 enum { PYR_LIMIT_FACTS = 192, PYR_LIMIT_FACT_TEXT = 256 };
 
+/* What facts are asked for. In PYR_FACTS_OF_HELD_WINDOW a handler of signals waits for the window:
+ * nothing may be waited for then that the interrupted thread may hold, such as malloc's locks. */
+typedef enum pyr_facts_occasion {
+    PYR_FACTS_SO_FAR,
+    PYR_FACTS_OF_WINDOW,
+    PYR_FACTS_OF_HELD_WINDOW
+} pyr_facts_occasion;
+
 typedef enum pyr_fact_kind { PYR_FACT_INTEGER, PYR_FACT_REAL, PYR_FACT_TEXT } pyr_fact_kind;
 
 typedef struct pyr_fact {

@@ -31,7 +31,8 @@ struct pyr_scheduler {
     pthread_t thread; /* valid while started; whoever starts and stops */
     bool started;     /* likewise */
     _Atomic uint32_t asked, served;
-    _Atomic uint32_t exiting;   /* somebody asked for the last flush: all from then on are */
+    /* The reason why somebody asked for the last flush, which all from then on have; 0 before. */
+    _Atomic uint32_t exiting;
     _Atomic uint32_t running;   /* requests are taken */
     _Atomic uint32_t abandoned; /* the thread hung at the end: it may use all this for ever */
 };
@@ -70,9 +71,10 @@ static void *run(void *argument)
         if ((asked & LAST_BIT && requests == served) || atomic_load(&scheduler->abandoned)) {
             break;
         }
-        pyr_flush_reason reason = atomic_load(&scheduler->exiting) ? PYR_FLUSH_EXIT
-                                  : requests != served             ? PYR_FLUSH_REQUEST
-                                                                   : PYR_FLUSH_PERIOD;
+        pyr_flush_reason reason = (pyr_flush_reason)atomic_load(&scheduler->exiting);
+        if (reason == PYR_FLUSH_PERIOD && requests != served) {
+            reason = PYR_FLUSH_REQUEST;
+        }
         scheduler->flush(scheduler->context, reason);
         atomic_store(&scheduler->served, requests);
         pyr_os_futex_wake(&scheduler->served);
@@ -114,8 +116,8 @@ static pyr_status ask(pyr_scheduler *scheduler, pyr_flush_reason reason, int64_t
     if (!atomic_load(&scheduler->running)) {
         return PYR_ECLOSED;
     }
-    if (reason == PYR_FLUSH_EXIT) {
-        atomic_store(&scheduler->exiting, 1);
+    if (reason == PYR_FLUSH_EXIT || reason == PYR_FLUSH_SIGNAL) {
+        atomic_store(&scheduler->exiting, reason);
     }
     uint32_t ticket = atomic_fetch_add(&scheduler->asked, ONE_REQUEST) + ONE_REQUEST;
     pyr_os_futex_wake(&scheduler->asked);
@@ -175,7 +177,7 @@ pyr_status pyr_scheduler_flush(pyr_scheduler *scheduler, pyr_flush_reason reason
 
 pyr_status pyr_scheduler_flush_from_signal(pyr_scheduler *scheduler, int64_t deadline_ns)
 {
-    return ask(scheduler, PYR_FLUSH_EXIT, deadline_ns);
+    return ask(scheduler, PYR_FLUSH_SIGNAL, deadline_ns);
 }
 
 void pyr_scheduler_stop(pyr_scheduler *scheduler, int64_t deadline_ns)

@@ -16,7 +16,8 @@ typedef struct pyr_scheduler pyr_scheduler;
 typedef enum pyr_flush_reason {
     PYR_FLUSH_PERIOD,
     PYR_FLUSH_REQUEST,
-    PYR_FLUSH_EXIT
+    PYR_FLUSH_EXIT,  /* the last one */
+    PYR_FLUSH_SIGNAL /* likewise, and a signal handler waits for it */
 } pyr_flush_reason;
 
 /* `flush` is called on the scheduler's thread, one call at a time. */

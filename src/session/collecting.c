@@ -217,7 +217,8 @@ void pyr_collecting_renew_symbols(pyr_collecting *collecting, pyr_symbols *symbo
     }
 }
 
-void pyr_collecting_facts(const pyr_collecting *collecting, pyr_facts *facts, int reset)
+void pyr_collecting_facts(const pyr_collecting *collecting, pyr_facts *facts,
+                          pyr_facts_occasion occasion)
 {
     char why[PYR_COLLECTING_WHY_BYTES];
     for (size_t index = 0; index < collecting->count; index++) {
@@ -225,7 +226,7 @@ void pyr_collecting_facts(const pyr_collecting *collecting, pyr_facts *facts, in
         explain(one, why, sizeof why);
         pyr_facts_add_text(facts, "collectors", one->class->name, is_on(one) ? "on" : why);
         if (one->collector != NULL) {
-            one->class->facts(one->collector, facts, reset);
+            one->class->facts(one->collector, facts, occasion);
         }
     }
 }

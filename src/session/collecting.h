@@ -71,7 +71,8 @@ bool pyr_collecting_resume(pyr_collecting *collecting, pyr_symbols *symbols);
 void pyr_collecting_flush(pyr_collecting *collecting);
 void pyr_collecting_checkpoint(pyr_collecting *collecting);
 void pyr_collecting_renew_symbols(pyr_collecting *collecting, pyr_symbols *symbols);
-void pyr_collecting_facts(const pyr_collecting *collecting, pyr_facts *facts, int reset);
+void pyr_collecting_facts(const pyr_collecting *collecting, pyr_facts *facts,
+                          pyr_facts_occasion occasion);
 
 /* Kinds of the samples that there are, or will be. Any thread. */
 uint32_t pyr_collecting_kinds(const pyr_collecting *collecting);

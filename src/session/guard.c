@@ -85,11 +85,17 @@ static void describe(record *own, const pyr_identity *identity, const char *prog
     own->pid = identity->pid;
 }
 
+/* Below 0: a hook that began under the session before this one has left since. */
+static bool is_inside(const row *one)
+{
+    return (int32_t)atomic_load(&one->inside) > 0;
+}
+
 static bool is_unclean(const record *one)
 {
     bool inside = false;
     for (size_t index = 0; index < COLLECTORS; index++) {
-        inside |= atomic_load(&one->rows[index].inside) != 0;
+        inside |= is_inside(&one->rows[index]);
     }
     return inside;
 }
@@ -146,9 +152,9 @@ static void count_end(pyr_guard *guard, const record *one)
     load_tally(guard, one);
     for (size_t index = 0; index < COLLECTORS && one->rows[index].name[0] != '\0'; index++) {
         struct ends *each = ends_of(&guard->ends, one->rows[index].name);
-        uint32_t *count = each == NULL                                 ? NULL
-                          : atomic_load(&one->rows[index].inside) != 0 ? &each->within
-                                                                       : &each->elsewhere;
+        uint32_t *count = each == NULL                   ? NULL
+                          : is_inside(&one->rows[index]) ? &each->within
+                                                         : &each->elsewhere;
         if (count != NULL && *count < MOST_ENDS) {
             ++*count;
         }
@@ -259,8 +265,7 @@ out:
 static bool ended_in(const record *one, const char *collector)
 {
     for (size_t at = 0; at < COLLECTORS; at++) {
-        if (strncmp(one->rows[at].name, collector, NAME_BYTES) == 0 &&
-            atomic_load(&one->rows[at].inside) != 0) {
+        if (strncmp(one->rows[at].name, collector, NAME_BYTES) == 0 && is_inside(&one->rows[at])) {
             return true;
         }
     }

@@ -105,9 +105,9 @@ static pyr_symbols *next_symbols(const pyr_session *session)
     return fresh != NULL ? fresh : pyr_symbols_share(session->symbols);
 }
 
-/* Seals the window and gathers its facts. NULL: no memory, which the log says; samples go on into
- * the same window. */
-static pyr_window *gather(pyr_session *session)
+/* Seals the window and gathers its facts; `is_held`: a signal handler waits for it. NULL: no
+ * memory, which the log says; samples go on into the same window. */
+static pyr_window *gather(pyr_session *session, bool is_held)
 {
     pyr_window *window = NULL;
     enter(session);
@@ -127,7 +127,8 @@ static pyr_window *gather(pyr_session *session)
         }
         session->facts.count = 0;
         pyr_identity_facts(&session->identity, &session->settings, &session->facts);
-        pyr_collecting_facts(&session->collecting, &session->facts, 1);
+        pyr_collecting_facts(&session->collecting, &session->facts,
+                             is_held ? PYR_FACTS_OF_HELD_WINDOW : PYR_FACTS_OF_WINDOW);
         int64_t cpu_ns = pyr_clock_own_cpu_ns();
         add_cost_facts(cpu_ns - session->exported_cpu_ns, &session->facts);
         session->exported_cpu_ns = cpu_ns;
@@ -151,14 +152,14 @@ static void flush(void *context, pyr_flush_reason reason)
 {
     pyr_session *session = context;
     atomic_store(&session->busy, true);
+    bool is_last = reason == PYR_FLUSH_EXIT || reason == PYR_FLUSH_SIGNAL;
     /* Time for one upload that hangs and for another try; at the end EXIT_TIMEOUT counts. */
     int64_t timeout_ms = pyr_settings_integer(&session->settings, PYR_SETTING_API_TIMEOUT_MS);
-    int64_t most_ns = reason == PYR_FLUSH_EXIT
-                          ? pyr_settings_integer(&session->settings, PYR_SETTING_EXIT_TIMEOUT)
-                          : timeout_ms * 1000000 * 3 / 2;
+    int64_t most_ns = is_last ? pyr_settings_integer(&session->settings, PYR_SETTING_EXIT_TIMEOUT)
+                              : timeout_ms * 1000000 * 3 / 2;
     int64_t deadline_ns = pyr_clock_monotonic_ns() + most_ns;
     int64_t end_ns = 0;
-    pyr_window *window = gather(session);
+    pyr_window *window = gather(session, reason == PYR_FLUSH_SIGNAL);
     if (window != NULL) {
         end_ns = pyr_window_end_ns(window) + pyr_window_epoch_offset_ns(window);
         pyr_delivery_add(session->delivery, window, &session->facts, session->identity.pid);
@@ -167,11 +168,11 @@ static void flush(void *context, pyr_flush_reason reason)
     pyr_delivery_send(session->delivery, deadline_ns);
     bool undelivered = window == NULL || pyr_delivery_waiting(session->delivery) > 0;
     atomic_store(&session->undelivered, undelivered);
-    if (reason == PYR_FLUSH_EXIT) {
+    if (is_last) {
         pyr_guard_end(session->guard); /* whatever comes now is none of a collector's doing */
     }
     if (!undelivered) {
-        pyr_flight_delivered(session->flight, end_ns, reason == PYR_FLUSH_EXIT);
+        pyr_flight_delivered(session->flight, end_ns, is_last);
     }
     atomic_store(&session->export_cpu_ns, pyr_clock_own_cpu_ns());
     if (pyr_log_waiting()) {
@@ -189,7 +190,7 @@ static size_t cut(void *context, pyr_window *windows[PYR_FLIGHT_SEALED], pyr_fac
     pyr_flight_seal(session->flight, session->symbols);
     size_t count = pyr_flight_take(session->flight, windows);
     pyr_identity_facts(&session->identity, &session->settings, facts);
-    pyr_collecting_facts(&session->collecting, facts, 0);
+    pyr_collecting_facts(&session->collecting, facts, PYR_FACTS_SO_FAR);
     pyr_settings_facts(&session->settings, facts, false);
     leave(session);
     return count;
@@ -441,7 +442,7 @@ void pyr_session_facts(pyr_session *session, pyr_facts *facts)
 {
     enter(session);
     pyr_identity_facts(&session->identity, &session->settings, facts);
-    pyr_collecting_facts(&session->collecting, facts, 0);
+    pyr_collecting_facts(&session->collecting, facts, PYR_FACTS_SO_FAR);
     add_cost_facts(atomic_load(&session->export_cpu_ns), facts);
     for (int loss = 0; loss < PYR_LOSSES; loss++) {
         if (session->lost[loss] > 0) {

@@ -3,7 +3,8 @@
  * By default SIGTERM ends a program at once, even one stuck in a long C call that never returns to
  * the interpreter. So the handler is in C, waits for the scheduler's thread (which needs no GIL),
  * gives the default action back and raises SIGTERM again: the status is -15 as without us. A
- * handler that the program installs later simply takes our place.
+ * handler that the program installs later simply takes our place. A thread interrupted in a hook of
+ * ours that holds a lock gives it back first: the signal is raised again then.
  *
  * Owns nothing. The handler runs on any thread of the program, at any instruction: only atomics,
  * futex and sigaction.
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "session/process.h"
 
 static const int64_t MOST_NS = 1000000000;
@@ -22,6 +24,10 @@ static const int64_t MOST_NS = 1000000000;
 static void terminate(int number)
 {
     int error = errno;
+    /* The window is sealed by a thread that may need what the interrupted one holds. */
+    if (pyr_lock_defer_signal(number)) {
+        return;
+    }
     pyr_process_flush_from_signal(pyr_clock_monotonic_ns() + MOST_NS);
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigaction(number, &action, NULL);

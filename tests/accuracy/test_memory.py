@@ -388,6 +388,29 @@ def test_accounts_add_up(tmp_path):
     assert after["arenas_free_bytes"] > between["arenas_free_bytes"] + 30e6
 
 
+def test_malloc_is_not_asked_again_soon_where_that_takes_long(tmp_path):
+    """With many free pieces it holds up all threads that need malloc while it counts them."""
+    done = profiled(
+        tmp_path,
+        """
+        import json
+        from pyrometer import Profiler
+
+        profiler = Profiler()
+        profiler.start()
+        kept = [bytes(700 + i % 300) for i in range(600_000)]
+        del kept[::2]
+        print(json.dumps([profiler.status()["memory"] for _ in range(2)]))
+        profiler.stop()
+        """,
+    )
+    first, second = json.loads(done.out)
+    assert second["malloc_age_ms"] > first["malloc_age_ms"]
+    assert second["malloc_used_bytes"] == first["malloc_used_bytes"]
+    for one in (first, second):
+        assert one["rss_bytes"] == sum(one[f"{part}_bytes"] for part in PARTS)
+
+
 @pytest.mark.parametrize("allocator", ["pymalloc", "pymalloc_debug", "malloc"])
 def test_what_was_there_before_the_start_is_explained(tmp_path, allocator):
     """A program that is 300 MB large when it starts the profiler: little of it is unexplained, and

@@ -51,6 +51,31 @@ def test_br_122_sigterm_while_waiting(tmp_path):
     assert len(done.files()) == 1 and done.stacks("idle")
 
 
+def test_br_122_sigterm_in_a_hook(tmp_path):
+    """It interrupts a hook that holds a lock which the last window needs: the hook ends first."""
+    source = """
+        import pyrometer.auto, threading
+        threading.Event()
+        print("ready", flush=True)
+        lock = threading.Lock()
+        while True:  # nearly always in a hook: each exception and many an allocation is sampled
+            try:
+                with lock:
+                    raise ValueError
+            except ValueError as error:
+                kept = bytearray(100_000)
+        """
+    settings = {"PYROMETER_EXCEPTION_SAMPLING_INTERVAL": "1", "PYROMETER_HEAP_SAMPLE_SIZE": "16KiB"}
+    for attempt in range(8):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        process = start(folder, source, **settings)
+        time.sleep(0.02 * attempt)
+        done, seconds = end_by(process, signal.SIGTERM, folder)
+        assert (done.code, done.err) == (-signal.SIGTERM, "")
+        assert len(done.files()) == 1
+
+
 @pytest.mark.parametrize("first", ["import pyrometer.auto", "pass"])
 def test_br_122_own_handler_of_sigterm_is_kept(tmp_path, first):
     process = start(

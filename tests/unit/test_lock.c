@@ -122,12 +122,55 @@ static void test_a_wrong_order(void **state)
 #endif
 }
 
+static int served, put_off;
+
+static void serve(int number)
+{
+    if (pyr_lock_defer_signal(number)) {
+        put_off++;
+    } else {
+        served++;
+    }
+}
+
+/* A handler that finds a lock in hand runs again when the last is given back, and not twice. */
+static void test_defers_a_signal(void **state)
+{
+    (void)state;
+    served = put_off = 0;
+    signal(SIGUSR1, serve);
+    pyr_lock session, low, high;
+    pyr_lock_init(&session, PYR_LOCK_SESSION);
+    pyr_lock_init(&low, PYR_LOCK_LANE);
+    pyr_lock_init(&high, PYR_LOCK_SYMBOLS);
+    pyr_lock_acquire(&session); /* held too long to be waited for: served at once */
+    raise(SIGUSR1);
+    assert_int_equal(served, 1);
+    assert_true(pyr_lock_try(&low));
+    assert_false(pyr_lock_try(&low));
+    pyr_lock_acquire(&high);
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    pyr_lock_release(&low);
+    assert_int_equal(put_off, 2);
+    assert_int_equal(served, 1);
+    pyr_lock_release(&high);
+    assert_int_equal(served, 2);
+    assert_true(pyr_lock_try(&low));
+    pyr_lock_release(&low);
+    assert_int_equal(served, 2);
+    raise(SIGUSR1);
+    assert_int_equal(served, 3);
+    pyr_lock_release(&session);
+    signal(SIGUSR1, SIG_DFL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_excludes),      cmocka_unit_test(test_try_does_not_wait),
         cmocka_unit_test(test_rising_ranks),  cmocka_unit_test(test_free_in_the_child),
-        cmocka_unit_test(test_a_wrong_order),
+        cmocka_unit_test(test_a_wrong_order), cmocka_unit_test(test_defers_a_signal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 #define NEVER (INT64_C(3600) * 1000 * MILLISECOND)
 
 /* What the flush function did, and what it shall do. */
-static atomic_int flushes[PYR_FLUSH_EXIT + 1];
+static atomic_int flushes[PYR_FLUSH_SIGNAL + 1];
 static atomic_int active, overlapped, hang;
 
 static void flush(void *context, pyr_flush_reason reason)
@@ -44,7 +44,7 @@ static int64_t within(int64_t milliseconds)
 static pyr_scheduler *start(int64_t period_ns)
 {
     pyr_scheduler *scheduler = NULL;
-    for (int i = 0; i <= PYR_FLUSH_EXIT; i++) {
+    for (int i = 0; i <= PYR_FLUSH_SIGNAL; i++) {
         atomic_store(&flushes[i], 0);
     }
     assert_int_equal(pyr_scheduler_new(period_ns, flush, flushes, &scheduler), PYR_OK);
@@ -78,7 +78,7 @@ static void test_a_period_takes_its_ticks(void **state)
 {
     (void)state;
     pyr_scheduler *scheduler = NULL;
-    for (int i = 0; i <= PYR_FLUSH_EXIT; i++) {
+    for (int i = 0; i <= PYR_FLUSH_SIGNAL; i++) {
         atomic_store(&flushes[i], 0);
     }
     assert_int_equal(pyr_scheduler_new(MILLISECOND, flush, flushes, &scheduler), PYR_OK);
@@ -242,7 +242,7 @@ static void test_from_a_signal_handler(void **state)
     raise(SIGUSR1);
     sigaction(SIGUSR1, &before, NULL);
     assert_int_equal(atomic_load(&signal_result), PYR_OK);
-    assert_int_equal(atomic_load(&flushes[PYR_FLUSH_EXIT]), 1);
+    assert_int_equal(atomic_load(&flushes[PYR_FLUSH_SIGNAL]), 1);
     stop_and_free(of_signal);
 }
 

@@ -376,13 +376,13 @@ static void test_symbols_and_life(void **state)
     run_ticks(&self, 2);
     assert_true(pyr_tick_process_ns(self.tick) > 0);
     static pyr_facts facts;
-    pyr_tick_facts(self.tick, &facts, 1);
+    pyr_tick_facts(self.tick, &facts, true);
     assert_int_equal(pyr_facts_find(&facts, "tick", "threads")->integer, 1);
     assert_int_equal(pyr_facts_find(&facts, "tick", "torn")->integer, 0);
     int64_t visits = pyr_facts_find(&facts, "tick", "visits")->integer;
     assert_in_range(visits, 2, 20);
     facts.count = 0;
-    pyr_tick_facts(self.tick, &facts, 0); /* since the reset */
+    pyr_tick_facts(self.tick, &facts, false); /* since the reset */
     assert_int_equal(pyr_facts_find(&facts, "tick", "visits")->integer, 0);
     /* The end of the interpreter. */
     fake_put(&self.python, self.python.runtime + self.python.layout.runtime_finalizing, FAKE_BASE);
