@@ -20,7 +20,7 @@ LIBC = set(
     """memcpy memmove memset memcmp memchr strlen strnlen syscall clock_gettime getpid gettid
     geteuid getrandom madvise mmap close fstat process_vm_readv process_vm_writev
     pthread_mutex_init
-    pthread_mutex_trylock pthread_mutex_unlock pthread_self sem_post sched_yield log expm1
+    pthread_mutex_trylock pthread_mutex_unlock pthread_self raise sem_post sched_yield log expm1
     va_start va_end va_arg offsetof""".split()
 )
 HARMLESS = re.compile(r"__builtin_|__atomic_|__sync_|atomic_|[A-Z_][A-Z0-9_]*$")
