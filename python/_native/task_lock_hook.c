@@ -147,7 +147,11 @@ static __attribute__((noinline)) void sample_release(PyObject *lock, uintptr_t k
 
 static inline void release(PyObject *lock)
 {
-    uintptr_t key = key_of(lock, pyr_own_state());
+    PyThreadState *own = pyr_own_state();
+    uintptr_t key = key_of(lock, own);
+    if (UNLIKELY(pyr_lock_has_waiting_tasks(lock))) {
+        pyr_lock_task_release(lock, (pyr_addr)own);
+    }
     if (UNLIKELY(atomic_load_explicit(&pyr_held_place((const void *)key)->lock,
                                       memory_order_relaxed) == key)) {
         sample_release(lock, key);
@@ -228,7 +232,8 @@ static void follow_wait(PyObject *coroutine, PyObject *lock, const lock_class *c
     open_count++;
     open->lock = PyWeakref_NewRef(lock, NULL);
     PyErr_Clear();
-    pyr_lock_task_wait_begin(&open->wait, key, class->type, class->parks,
+    pyr_lock_forget(key);
+    pyr_lock_task_wait_begin(&open->wait, lock, key, class->type, class->parks,
                              (pyr_addr)pyr_own_state());
 }
 

@@ -120,7 +120,9 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
                                       .end_ns = now_ns});
             }
             if (lock && is_seen) {
-                pyr_lock_mark(pyr_held_place(lock), weight, now_ns - draw->last_ns);
+                uintptr_t holder = pyr_lock_is_of_tasks(type) ? (uintptr_t)lock : thread_state;
+                pyr_hold_room_add(&draw->room, now_ns, weight, (uintptr_t)lock, holder);
+                pyr_lock_mark(pyr_held_place(lock), weight);
             }
         } else {
             carry = weight;
@@ -136,9 +138,10 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
     pyr_gate_leave(&pyr_lock_gate);
 }
 
-/* Acquisitions since the last sample, as in collect/exception.c. */
+/* Acquisitions since the last sample, as in collect/exception.c. Nothing is told of their holds. */
 static void give_rest(pyr_lock_state *self, int64_t weight)
 {
+    pyr_hold_room_clear(&self->draw.room, pyr_clock_monotonic_ns());
     pyr_lock_samples_give_rest(&self->samples, 0, weight, false, false);
     pyr_lock_count(&self->acquired, weight);
 }
@@ -157,8 +160,6 @@ void pyr_lock_sample_release(pyr_held *held, const void *object, pyr_lock_type t
     int64_t now_ns = pyr_clock_monotonic_ns();
     int64_t hold_ns = now_ns - atomic_exchange(&held->since_ns, 0);
     int64_t weight = atomic_load(&held->weight);
-    int64_t most_ns = atomic_load(&held->most_ns);
-    int64_t others_ns = hold_ns < most_ns ? hold_ns : most_ns;
     /* Who gives back what another thread took wakes that thread: this is no hold. */
     bool is_hold = atomic_load(&held->holder) == thread_state && hold_ns >= 0;
     pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
@@ -172,7 +173,7 @@ void pyr_lock_sample_release(pyr_held *held, const void *object, pyr_lock_type t
                                   .stack = &stack,
                                   .type = type,
                                   .name = pyr_lock_name(self, object, thread_state, &stack),
-                                  .value = hold_ns + (weight - 1) * others_ns,
+                                  .value = pyr_hold_room_take(&self->draw.room, hold_ns, weight),
                                   .count = weight,
                                   .end_ns = now_ns});
         } else {
@@ -306,6 +307,7 @@ static pyr_status start(void *collector)
     self->running = true;
     self->draw.paced_ns = pyr_clock_monotonic_ns();
     atomic_store(&self->draw.last_ns, self->draw.paced_ns);
+    pyr_hold_room_clear(&self->draw.room, self->draw.paced_ns);
     atomic_store(&pyr_lock_started_ns, self->draw.paced_ns);
     forget_held();
     pyr_gate_open(&pyr_lock_gate, self);
@@ -360,7 +362,7 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
     static const char *const keys[PYR_LOCK_DEADLOCKS] = {"deadlock_1", "deadlock_2", "deadlock_3",
                                                          "deadlock_4"};
     static const char *const hook_keys[PYR_LOCK_HOOKS] = {"hook", "hook_asyncio",
-                                                          "hook_multiprocessing"};
+                                                          "hook_multiprocessing", "hook_greenlets"};
     pyr_lock_state *self = collector;
     for (int i = 0; i < PYR_LOCK_HOOKS; i++) {
         const char *text = atomic_load(&hook_texts[i]);

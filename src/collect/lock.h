@@ -38,6 +38,10 @@ typedef enum pyr_lock_type { /* their names are in lock_samples.c */
                              PYR_LOCK_TYPE_TASK_CONDITION,
                              PYR_LOCK_TYPE_TASK_EVENT,
                              PYR_LOCK_TYPE_TASK_QUEUE,
+                             PYR_LOCK_TYPE_GEVENT_LOCK,
+                             PYR_LOCK_TYPE_GEVENT_SEMAPHORE,
+                             PYR_LOCK_TYPE_EVENTLET_LOCK,
+                             PYR_LOCK_TYPE_EVENTLET_SEMAPHORE,
                              PYR_LOCK_TYPE_PROCESS_LOCK,
                              PYR_LOCK_TYPE_PROCESS_RLOCK,
                              PYR_LOCK_TYPE_PROCESS_SEMAPHORE,
@@ -45,13 +49,18 @@ typedef enum pyr_lock_type { /* their names are in lock_samples.c */
                              PYR_LOCK_TYPES
 } pyr_lock_type;
 
+/* Or of greenlets: many of either wait in one thread. */
+PYR_HOOK_SAFE static inline bool pyr_lock_is_of_tasks(pyr_lock_type type)
+{
+    return type >= PYR_LOCK_TYPE_TASK_LOCK && type <= PYR_LOCK_TYPE_EVENTLET_SEMAPHORE;
+}
+
 /* A lock that is held. Words are written with the GIL and read without it. */
 typedef struct pyr_held {
     _Atomic uintptr_t lock;   /* 0 = none */
     _Atomic uintptr_t holder; /* thread state that took it; 0 = it was given back */
     _Atomic int64_t since_ns; /* 0 = its hold is not measured */
-    _Atomic uint32_t weight;  /* acquisitions that this one stands for */
-    _Atomic uint32_t most_ns; /* that the hold of each of the others is taken to have lasted */
+    _Atomic int64_t weight;   /* acquisitions that this one stands for */
 } pyr_held;
 
 extern pyr_held pyr_held_locks[PYR_HELD_PLACES];
@@ -159,13 +168,17 @@ PYR_HOOK_SAFE PYR_MUST_USE bool pyr_lock_wait_drop(pyr_lock_wait *wait);
 /* The wait is over; `got`: the thread has the lock now. With the GIL again. */
 PYR_HOOK_SAFE void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got);
 
+/* Whoever gives a lock back that tasks wait for: these share one, from when they began to wait. */
+typedef struct pyr_task_holder pyr_task_holder;
+
 /* A task's wait. It goes on while the thread does other things, and ends in another place. */
 typedef struct pyr_task_wait {
     int64_t began_ns;
     uintptr_t key; /* pyr_lock_task_key */
     pyr_lock_type type;
     bool parks;
-    pyr_own_stack *stack; /* as it began, with as many frames as it has; NULL = none was kept */
+    pyr_own_stack *stack;    /* as it began, with as many frames as it has; NULL = none was kept */
+    pyr_task_holder *holder; /* a share; NULL = it is not looked for */
 } pyr_task_wait;
 
 /* What stands for a lock that a task has: a semaphore is held by several at a time. `context` is
@@ -185,14 +198,33 @@ PYR_HOOK_SAFE static inline void pyr_lock_forget(uintptr_t key)
     }
 }
 
-/* In the thread of the task, as it is about to wait: its stack has the coroutines that await. These
- * two allocate; each wait that was begun is to be ended, once, in any thread. */
-void pyr_lock_task_wait_begin(pyr_task_wait *wait, uintptr_t key, pyr_lock_type type, bool parks,
-                              pyr_addr thread_state);
+/* In the thread of the task, as it is about to wait for `lock`: its stack has the coroutines that
+ * await. These three allocate, and all calls for tasks have the GIL of one interpreter; each wait
+ * that was begun is to be ended, once, in any thread. */
+void pyr_lock_task_wait_begin(pyr_task_wait *wait, const void *lock, uintptr_t key,
+                              pyr_lock_type type, bool parks, pyr_addr thread_state);
 
 /* The wait is over; `got`: the task has the lock now. `object`: the lock, NULL = it is gone. */
 void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr thread_state,
                             bool got);
+
+/* In the thread of a task that is about to give `lock` back: its stack is the holder's for all that
+ * wait. Only where pyr_lock_has_waiting_tasks. */
+void pyr_lock_task_release(const void *lock, pyr_addr thread_state);
+
+enum { PYR_TASK_HOLDER_PLACES = 1 << 10 };
+extern pyr_task_holder *pyr_task_holders[PYR_TASK_HOLDER_PLACES]; /* not known yet, by the lock */
+
+PYR_HOOK_SAFE static inline pyr_task_holder **pyr_task_holder_place(const void *lock)
+{
+    return &pyr_task_holders[(uintptr_t)lock >> 4 & (PYR_TASK_HOLDER_PLACES - 1)];
+}
+
+/* Whether tasks may wait for the lock: another lock may have its place. */
+PYR_HOOK_SAFE static inline bool pyr_lock_has_waiting_tasks(const void *lock)
+{
+    return *pyr_task_holder_place(lock) != NULL;
+}
 
 /* A wait that is not measured, since too many are open. */
 PYR_HOOK_SAFE void pyr_lock_miss(void);
@@ -211,6 +243,7 @@ typedef enum pyr_lock_hook {
     PYR_LOCK_HOOK_THREADS,
     PYR_LOCK_HOOK_TASKS,
     PYR_LOCK_HOOK_PROCESSES,
+    PYR_LOCK_HOOK_GREENLETS,
     PYR_LOCK_HOOKS
 } pyr_lock_hook;
 void pyr_lock_note_hook(pyr_lock_hook hook, const char *text);

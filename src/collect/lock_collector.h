@@ -6,6 +6,7 @@
 #include "base/gate.h"
 #include "base/limits.h"
 #include "collect/collector.h"
+#include "collect/hold_estimate.h"
 #include "collect/left_out.h"
 #include "collect/lock.h"
 #include "collect/lock_samples.h"
@@ -14,13 +15,13 @@
 enum {
     PYR_LOCK_DEADLOCKS = 4,   /* told in facts */
     PYR_LOCK_TIMED_RINGS = 4, /* told in the log: programs may form them all the time */
-    PYR_LOCK_PARALLEL = 16,   /* holds at a time that estimates allow for */
 };
 
 typedef struct pyr_lock_drawing {
     unsigned stretch, paced;
     int64_t paced_ns;
     _Atomic int64_t last_ns; /* of the last sample */
+    pyr_hold_room room;
 } pyr_lock_drawing;
 
 typedef struct pyr_lock_state {
@@ -46,17 +47,10 @@ PYR_HOOK_SAFE static inline void pyr_lock_count(_Atomic uint64_t *counter, int64
     atomic_fetch_add_explicit(counter, (uint64_t)more, memory_order_relaxed);
 }
 
-/* The hold that begins now is measured. It stands for `weight` acquisitions in `within_ns`; should
- * it turn out much longer than theirs can have been, it must not be multiplied by them. */
-PYR_HOOK_SAFE static inline void pyr_lock_mark(pyr_held *held, int64_t weight, int64_t within_ns)
+/* The hold that begins now is measured, and stands for those of `weight` acquisitions. */
+PYR_HOOK_SAFE static inline void pyr_lock_mark(pyr_held *held, int64_t weight)
 {
-    int64_t most_ns =
-        within_ns > INT64_MAX / PYR_LOCK_PARALLEL ? INT64_MAX : within_ns * PYR_LOCK_PARALLEL;
-    most_ns /= weight;
-    atomic_store_explicit(&held->weight, weight < UINT32_MAX ? (uint32_t)weight : UINT32_MAX,
-                          memory_order_relaxed);
-    atomic_store_explicit(&held->most_ns, most_ns < UINT32_MAX ? (uint32_t)most_ns : UINT32_MAX,
-                          memory_order_relaxed);
+    atomic_store_explicit(&held->weight, weight, memory_order_relaxed);
     atomic_store_explicit(&held->since_ns, pyr_clock_monotonic_ns(), memory_order_relaxed);
 }
 

@@ -2,7 +2,9 @@
  * thread from other things. Part of the lock collector; hooks in any thread, with the GIL.
  *
  * A thread's wait is in its own storage and in the table of waits; a task's is in that of the hook,
- * with a copy of its stack, of which there are at most MOST_KEPT.
+ * with a copy of its stack, of which there are at most MOST_KEPT. Who had the lock is seen as a
+ * task begins to wait, if it is a thread; a task has no stack then that could be found at once, and
+ * is seen as it gives the lock back.
  */
 #include "collect/lock.h"
 
@@ -25,6 +27,14 @@ static const int64_t LATE_NS = 10000;            /* no acquisition takes so long
 static const int64_t TIMELINE_WAIT_NS = 1000000; /* shorter ones have no place in time */
 
 static _Atomic unsigned kept_stacks;
+
+struct pyr_task_holder {
+    const void *lock;
+    unsigned shares;
+    pyr_own_stack *stack; /* as it gave the lock back; NULL = it has not yet, or none was kept */
+};
+
+pyr_task_holder *pyr_task_holders[PYR_TASK_HOLDER_PLACES]; /* a share each */
 
 /* ---------------------------------------------------------------------------------- threads ----
  */
@@ -52,11 +62,11 @@ static bool is_at_park(const pyr_own_stack *stack, pyr_lock_type type)
 {
     static const char *const places[] = {"Condition.wait", "Thread._wait_for_tstate_lock"};
     static const char *const queues[] = {"SimpleQueue.get", "Queue.get", "Queue.put"};
-    static const char *const with[] = {"SemLock.__enter__"};
+    static const char *const inner[] = {"SemLock.__enter__", "LockType.acquire"}; /* gevent's */
     bool is_of_processes = type >= PYR_LOCK_TYPE_PROCESS_LOCK;
-    return is_named(stack, 0, places, sizeof places / sizeof places[0]) ||
-           (is_of_processes &&
-            is_named(stack, is_named(stack, 0, with, 1), queues, sizeof queues / sizeof queues[0]));
+    uint32_t first = is_named(stack, 0, inner, sizeof inner / sizeof inner[0]);
+    return is_named(stack, first, places, sizeof places / sizeof places[0]) ||
+           (is_of_processes && is_named(stack, first, queues, sizeof queues / sizeof queues[0]));
 }
 
 /* Of the others several threads may have one at a time: a ring of waits does not tell that none of
@@ -148,7 +158,7 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
         .name = pyr_lock_name(self, wait->object, thread_state, &wait->waiter),
         .waits = true,
         .parks = wait->parks,
-        .pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->lock) : 0,
+        .pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->object) : 0,
         .value = sums.time_ns,
         .count = sums.count,
         .end_ns = end_ns - wait->began_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
@@ -174,8 +184,7 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
         const pyr_sums span = {.time_ns = waited_ns, .count = got};
         /* A thread waits for one lock at a time, but for any number of its tasks; and threads that
          * only hand on who runs wait very often. */
-        bool is_task =
-            wait->type >= PYR_LOCK_TYPE_TASK_LOCK && wait->type <= PYR_LOCK_TYPE_TASK_QUEUE;
+        bool is_task = pyr_lock_is_of_tasks(wait->type);
         pyr_toll *toll = &self->waits[is_task][parks];
         pyr_sums sums;
         if (pyr_toll_add(toll, span, &sums)) {
@@ -196,7 +205,7 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
         if (got) {
             pyr_held *held = pyr_lock_note(wait->lock, thread_state);
             if (!parks) {
-                pyr_lock_mark(held, 1, 0);
+                pyr_lock_mark(held, 1);
             }
         }
     }
@@ -212,25 +221,80 @@ static size_t bytes_of(const pyr_own_stack *stack)
     return offsetof(pyr_own_stack, frames) + stack->count * sizeof stack->frames[0];
 }
 
-void pyr_lock_task_wait_begin(pyr_task_wait *wait, uintptr_t key, pyr_lock_type type, bool parks,
-                              pyr_addr thread_state)
+/* The stack of the calling thread; NULL: none is to be had. */
+static pyr_own_stack *keep_stack(pyr_addr thread_state)
 {
     pyr_own_stack stack;
-    pyr_lock_forget(key);
-    *wait = (pyr_task_wait){.key = key, .type = type, .parks = parks};
+    pyr_own_stack *kept = NULL;
     pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
     if (self && atomic_load(&kept_stacks) < MOST_KEPT) {
         pyr_collector_enter(&self->context);
         if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) == PYR_OK) {
-            wait->stack = pyr_memory_new(1, bytes_of(&stack));
+            kept = pyr_memory_new(1, bytes_of(&stack));
         }
         pyr_collector_leave(&self->context);
     }
     pyr_gate_leave(&pyr_lock_gate);
-    if (wait->stack) {
-        memcpy(wait->stack, &stack, bytes_of(&stack));
+    if (kept) {
+        memcpy(kept, &stack, bytes_of(&stack));
         atomic_fetch_add(&kept_stacks, 1);
     }
+    return kept;
+}
+
+static void drop_stack(pyr_own_stack *stack)
+{
+    if (stack) {
+        atomic_fetch_sub(&kept_stacks, 1);
+        pyr_memory_free(stack);
+    }
+}
+
+static void drop_holder(pyr_task_holder *holder)
+{
+    if (holder && --holder->shares == 0) {
+        drop_stack(holder->stack);
+        pyr_memory_free(holder);
+    }
+}
+
+/* A share of what the lock's next release will tell; NULL: no memory. Tasks that wait for another
+ * lock of the same place will not be told. */
+static pyr_task_holder *share_holder(const void *lock)
+{
+    pyr_task_holder **place = pyr_task_holder_place(lock);
+    if (!*place || (*place)->lock != lock) {
+        drop_holder(*place);
+        *place = pyr_memory_new(1, sizeof **place);
+        if (!*place) {
+            return NULL;
+        }
+        **place = (pyr_task_holder){.lock = lock, .shares = 1};
+    }
+    (*place)->shares++;
+    return *place;
+}
+
+void pyr_lock_task_release(const void *lock, pyr_addr thread_state)
+{
+    pyr_task_holder **place = pyr_task_holder_place(lock);
+    pyr_task_holder *holder = *place;
+    if (!holder || holder->lock != lock) {
+        return;
+    }
+    *place = NULL; /* who waits from now on is told by the next release */
+    if (holder->shares > 1) {
+        holder->stack = keep_stack(thread_state);
+    }
+    drop_holder(holder);
+}
+
+void pyr_lock_task_wait_begin(pyr_task_wait *wait, const void *lock, uintptr_t key,
+                              pyr_lock_type type, bool parks, pyr_addr thread_state)
+{
+    *wait = (pyr_task_wait){.key = key, .type = type, .stack = keep_stack(thread_state)};
+    wait->parks = parks || (wait->stack && is_at_park(wait->stack, type));
+    wait->holder = wait->parks ? NULL : share_holder(lock);
     wait->began_ns = pyr_clock_monotonic_ns();
 }
 
@@ -246,17 +310,19 @@ void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr th
         whole.type = wait->type;
         whole.entry = -1;
         whole.parks = wait->parks;
-        whole.has_holder = false;
         whole.waiter.epoch = 0; /* walked only now */
+        whole.has_holder = wait->holder && wait->holder->stack;
+        if (whole.has_holder) {
+            memcpy(&whole.holder, wait->holder->stack, bytes_of(wait->holder->stack));
+        }
         if (wait->stack) {
             memcpy(&whole.waiter, wait->stack, bytes_of(wait->stack));
         }
         pyr_lock_wait_end(&whole, thread_state, got);
         pyr_lock_tend();
     }
-    if (wait->stack) {
-        atomic_fetch_sub(&kept_stacks, 1);
-        pyr_memory_free(wait->stack);
-        wait->stack = NULL;
-    }
+    drop_stack(wait->stack);
+    drop_holder(wait->holder);
+    wait->stack = NULL;
+    wait->holder = NULL;
 }

@@ -276,7 +276,7 @@ over.set()
     assert (done.code, done.err) == (0, "")
     waits = sums(done, "lock-acquire-wait")
     assert "tries" not in waits
-    assert 0.1e9 <= waits["times_out"] < 0.3e9
+    assert 0.1e9 <= waits["times_out"] < 1e9  # on busy machines, too
     assert sums(done, "lock-acquire").get("times_out", 0) == 0
 
 
@@ -331,11 +331,11 @@ logging.basicConfig(format="%(message)s")
 """
         + START
         + f"""
-one, two = {make}(), {make}()
+one, two, gate = {make}(), {make}(), threading.Barrier(2)
 def first():
-    with one: time.sleep(0.1); two.{wait}
+    with one: gate.wait(); two.{wait}
 def second():
-    with two: time.sleep(0.1); one.{wait}
+    with two: gate.wait(); one.{wait}
 for f in (first, second):
     threading.Thread(target=f, name=f.__name__, daemon=True).start()
 began = time.monotonic()

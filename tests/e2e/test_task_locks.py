@@ -74,6 +74,61 @@ print(waited)
     assert held == 0 or 0.5 * waited / 3 < held < 1.2 * waited / 3
 
 
+@pytest.mark.parametrize("kind", ["Lock", "Semaphore", "Condition"])
+def test_waits_name_their_holder(tmp_path, kind):
+    done = run(
+        tmp_path,
+        START
+        + f"""
+waited = 0
+async def slow():
+    await asyncio.sleep(0.02)
+async def left(lock):
+    async with lock: await slow()
+async def right(lock):
+    async with lock: await slow()
+async def waits(lock, side):
+    global waited
+    began = time.monotonic()
+    async with lock: waited += time.monotonic() - began
+async def main():
+    lock = asyncio.{kind}()
+    for i in range(20):
+        holder = asyncio.create_task((left if i % 2 else right)(lock))
+        await asyncio.sleep(0)
+        await asyncio.gather(*(wait_left(lock) if i % 2 else wait_right(lock) for _ in range(3)))
+        await holder
+    # Who gives up has nobody to blame, and a lock that is gone is no trouble.
+    await lock.acquire()
+    try: await asyncio.wait_for(lock.acquire(), 0.01)
+    except asyncio.TimeoutError: pass
+async def wait_left(lock): await waits(lock, 0)
+async def wait_right(lock): await waits(lock, 1)
+asyncio.run(main())
+print(waited)
+"""
+        + STOP,
+    )
+    assert (done.code, done.err) == (0, "")
+    truth = float(done.out) * 1e9
+    sides, pairs = {}, {}
+    for sample in with_value(done, "lock-acquire-wait"):
+        side = [name[5:] for name in names(sample) if name.startswith("wait_")]
+        pair = sample.labels.get("pair id")
+        if side and pair:
+            sides.setdefault(pair, set()).add(side[0])
+            pairs[pair] = pairs.get(pair, 0) + sample.values["lock-acquire-wait"]
+    named = {"left": 0, "right": 0}
+    for sample in with_value(done, "lock-hold-blocking"):
+        (side,) = sides[sample.labels["pair id"]]
+        assert side in names(sample), names(sample)
+        assert sample.labels["lock type"].startswith("asyncio.")
+        named[side] += sample.values["lock-hold-blocking"]
+    assert sum(named.values()) == sum(pairs.values())
+    assert 0.9 * truth < sum(named.values()) < 1.02 * truth
+    assert min(named.values()) > 0.3 * truth
+
+
 def test_uncontended_ones_count(tmp_path):
     done = run(
         tmp_path,
