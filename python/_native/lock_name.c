@@ -58,6 +58,9 @@ static bool is_of_locks(const PyCodeObject *code)
                                        "/queue.py",
                                        "/asyncio/locks.py",
                                        "/asyncio/queues.py",
+                                       "/gevent/thread.py",
+                                       "/gevent/lock.py",
+                                       "/eventlet/semaphore.py",
                                        "/multiprocessing/synchronize.py",
                                        "/multiprocessing/queues.py"};
     const char *file = file_of(code);

@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "exception_hook.h"
 #include "gc_hook.h"
+#include "greenlet_lock_hook.h"
 #include "heap_hooks.h"
 #include "hooks.h"
 #include "import_hook.h"
@@ -80,7 +81,9 @@ static void follow_imports(void)
     if (PyInterpreterState_Get() == PyInterpreterState_Main()) {
         bool wait_for_tasks = pyr_task_lock_hook_follow();
         bool wait_for_processes = pyr_process_lock_hook_follow();
-        pyr_import_hook_follow(wait_for_tasks || wait_for_processes, follow_imports);
+        bool wait_for_greenlets = pyr_greenlet_lock_hook_follow();
+        pyr_import_hook_follow(wait_for_tasks || wait_for_processes || wait_for_greenlets,
+                               follow_imports);
     }
 }
 

@@ -180,3 +180,84 @@ def test_br_073_locks_of_greenlets(place, order):
         sample.values["lock-acquire"] for sample in profile.samples if sample.stack[0][0] == "take"
     )
     assert 800 <= taken <= 1100
+
+
+WAITS = """
+{patch}
+import json, logging, queue, threading, time
+import pyrometer
+profiler = pyrometer.Profiler(upload_interval="1h")
+profiler.start()
+lock, again, waited = threading.Lock(), threading.RLock(), {{"lock": 0, "again": 0}}
+def by_lock():
+    with lock: pass
+def by_hand():
+    began = time.monotonic()
+    assert lock.acquire()
+    waited["lock"] += time.monotonic() - began
+    time.sleep(0.002)
+    lock.release()
+def by_rlock():
+    began = time.monotonic()
+    with again:
+        waited["again"] += time.monotonic() - began
+        with again: time.sleep(0.002)
+def wait_for(event): event.wait()
+def get(jobs): jobs.get()
+def hold():
+    with lock: time.sleep(0.05)
+def run(*functions):
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+for _ in range(5):
+    run(hold, *[by_hand] * 5)
+    run(*[by_rlock] * 5)
+for _ in range(10_000): by_lock()
+condition = threading.Condition()
+def sleeps():
+    with condition: condition.wait(0.05)
+run(*[sleeps] * 3)
+assert lock.acquire(False) and not lock.acquire(False) and not lock.acquire(timeout=0.01)
+print(json.dumps([waited, profiler.status()["locks"]["hook_greenlets"]]))
+profiler.stop()
+"""
+PATCHES = {
+    "gevent": PATCH,
+    "eventlet": "import warnings; warnings.simplefilter('ignore')\n"
+    "import eventlet; eventlet.monkey_patch()",
+}
+AT_ALL_CALLS = sys.version_info >= (3, 12)  # calls from bytecode ask functions how to call them
+
+
+@pytest.mark.parametrize("library", PATCHES)
+def test_waits_of_greenlets(place, library):
+    """Contended ones exactly, with who gave the lock back; waits to be woken are parked."""
+    out, (profile,) = run(place, WAITS.format(patch=PATCHES[library]))
+    waited, hook = json.loads(out)
+    assert hook.endswith(" methods")
+    mine = [s for s in profile.samples if s.labels.get("lock type", "").startswith(library)]
+
+    def total(name, function, kind=None):
+        return sum(
+            sample.values[name]
+            for sample in mine
+            if function in [frame[0] for frame in sample.stack]
+            and kind in (None, sample.labels.get("wait kind"))
+        )
+
+    if library == "gevent" or AT_ALL_CALLS:
+        truth = waited["lock"] * 1e9
+        assert 0.95 * truth < total("lock-acquire-wait", "by_hand", "mutex") < 1.02 * truth
+        blamed = total("lock-hold-blocking", "hold") + total("lock-hold-blocking", "by_hand")
+        assert 0.9 * truth < blamed < 1.02 * truth
+        assert total("lock-hold-blocking", "hold") > 0.5 * truth
+        truth = waited["again"] * 1e9
+        assert 0.95 * truth < total("lock-acquire-wait", "by_rlock", "mutex") < 1.02 * truth
+        assert total("lock-acquire-wait", "sleeps", "park") > 3 * 0.04e9
+        assert total("lock-acquire-wait", "sleeps", "mutex") < 0.01e9
+        assert total("lock-release-hold", "hold") < 1e9
+    assert 9_000 < total("lock-acquire", "by_lock") < 11_000
+    assert 9_000 < total("lock-release", "by_lock") < 11_000
+    names = {s.labels.get("lock name", "").rpartition(":")[2] for s in mine}
+    assert "lock" in names, names
