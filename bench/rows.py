@@ -67,6 +67,7 @@ ROWS = {
     "async-lock": Row("`async with lock`, an asyncio.Lock", "ns", 1.1, "ratio to none"),
     "raise": Row("an exception raised and caught", "ns", 1.21, "ratio to none"),
     "raise-deep": Row("same, through 20 frames", "ns", 1.05, "ratio to none"),
+    "gc": Row("a garbage collection with nothing to collect", "ns", 1000, "more than none"),
     "calls-busy": Row("system calls a tick and thread, 100 busy threads", "calls", 2.0),
     "calls-idle": Row("system calls a tick and thread, 100 idle threads", "calls", 0.2),
     "attach-own": Row("attached from outside, 100 idle threads: sampler's own CPU", "% of a core"),
@@ -280,7 +281,7 @@ def experiments() -> list[Experiment]:
         Experiment(events("build-10M", "build", 10_000_000), ["build-10M"]),
         *(
             Experiment(events(row, row), [row])
-            for row in ("lock", "rlock", "handoff", "async-lock", "raise", "raise-deep")
+            for row in ("lock", "rlock", "handoff", "async-lock", "raise", "raise-deep", "gc")
         ),
         Experiment(system_calls, ["calls-busy", "calls-idle"], lambda options: 1),
         Experiment(bytes_written, ["bytes", "bytes-look"], lambda options: 1),

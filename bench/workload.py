@@ -9,6 +9,7 @@
     lock, rlock, async-lock         takes a lock by `with` and gives it back: "ns" each
     handoff         two threads hand two locks to and fro: "ns" each way
     raise, raise-deep               raises and catches, in one frame or through 20: "ns" each
+    gc                              collections of a young generation: "ns" each
 
 The measured time begins when everything has started and BENCH_SETTLE seconds have passed, and lasts
 BENCH_SECONDS; with 0 the workload goes on until standard input ends, for measurements from outside.
@@ -200,6 +201,18 @@ def throw(result: dict, depth: int) -> None:
     best_of(result, slice_s, 2_000)
 
 
+def collect(result: dict) -> None:
+    def slice_s(count: int) -> float:
+        began = time.perf_counter()
+        for _ in range(count):
+            gc.collect(0)
+        return time.perf_counter() - began
+
+    gc.collect()
+    gc.freeze()
+    best_of(result, slice_s, 1_000)
+
+
 def allocate_in_c(result: dict) -> None:
     library = ctypes.PyDLL(os.environ["BENCH_LIBRARY"])
     library.churn.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_size_t]
@@ -221,6 +234,7 @@ EVENTS: dict[str, Callable[[dict], None]] = {
     "handoff": hand_over,
     "raise": lambda result: throw(result, 0),
     "raise-deep": lambda result: throw(result, 20),
+    "gc": collect,
 }
 
 
