@@ -6,11 +6,12 @@ Without files it records some first: the demo service under load, each of its pa
 their names, since questions filter by both.
 
 Replays the files with shifted times and hosts as 20 processes of one service: one hour, sent by 16
-senders over HTTP, which the server sums; then copies that hour in the store itself, to a week, and
-asks. Prints the rate, CPU and memory of taking profiles in, the size on disk against the files,
-and what each question takes: the first time after a start with the file out of the page cache, and
-the best of three more. CPU time stands beside wall time, because a busy machine spoils only the
-latter; --cpu N puts the server on one core (the senders should then have another).
+senders over HTTP, which the server sums; then copies that hour in the store itself, to a week, has
+its days summed, and asks. Prints the rate, CPU and memory of taking profiles in, the size on disk
+against the files, and what each question takes: the first time after a start with the file out of
+the page cache, with the bytes read from disk, and the best of three more. CPU time stands beside
+wall time, because a busy machine spoils only the latter; --cpu N puts the server on one core (the
+senders should then have another).
 """
 
 import argparse
@@ -96,6 +97,11 @@ class Server:
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
+    def bytes_read(self):
+        """From disk: what the page cache has is not among them."""
+        lines = Path(f"/proc/{self.process.pid}/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+
     def most_memory(self):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
@@ -140,10 +146,13 @@ def send_hour(server, files, start):
 
 
 def copy_to_a_week(folder, start):
-    """The hour's rows and sums again for each hour of seven days; a book for each day."""
+    """The hour's rows and sums again for each hour of eight days, a book for each day. Sums of
+    days are the server's to make."""
     database = sqlite3.connect(folder / "pyrometer.db")
+    database.execute("DELETE FROM profile WHERE level=2")
+    database.execute("UPDATE profile SET rolled=0 WHERE level=1")
     (book,) = database.execute("SELECT min(id) FROM book").fetchone()
-    for day in range(7):
+    for day in range(8):
         number = book
         if day > 0:
             cursor = database.execute(
@@ -165,7 +174,7 @@ def copy_to_a_week(folder, start):
                     (number, shift, shift, start * 10**9, (start + HOUR) * 10**9, book),
                 )
         database.commit()
-    database.execute("UPDATE series SET first_ns=first_ns-?", (8 * DAY * 10**9,))
+    database.execute("UPDATE series SET first_ns=first_ns-?", (9 * DAY * 10**9,))
     database.execute("UPDATE series SET last_ns=last_ns+?", (DAY * 10**9,))
     database.commit()
     database.close()
@@ -174,7 +183,7 @@ def copy_to_a_week(folder, start):
 def wait_for_sums(folder):
     while True:
         database = sqlite3.connect(f"file:{folder}/pyrometer.db?mode=ro", uri=True)
-        query = "SELECT count(*) FROM profile WHERE level=0 AND rolled=0"
+        query = "SELECT count(*) FROM profile WHERE rolled=0"
         (left,) = database.execute(query).fetchone()
         database.close()
         if left == 0:
@@ -195,17 +204,18 @@ def ask_all(folder, title, start, until):
     for name, path, arguments in QUESTIONS:
         forget(folder)
         server = Server(folder)
-        times, cpu = [], []
+        times, cpu, read = [], [], []
         for _ in range(4):
-            begin, used = time.perf_counter(), server.cpu_seconds()
+            begin, used, had = time.perf_counter(), server.cpu_seconds(), server.bytes_read()
             asked = {**arguments, "service": "shop", "from": start, "until": until}
             code = server.ask("GET", path, **asked)
             times.append(1000 * (time.perf_counter() - begin))
             cpu.append(1000 * (server.cpu_seconds() - used))
+            read.append((server.bytes_read() - had) / 1e6)
             if code != 200:
                 sys.exit(f"{path} answered {code}")
         print(
-            f"{title:8} {name:32} cold {times[0]:6.0f} ms, CPU {cpu[0]:5.0f}"
+            f"{title:8} {name:32} cold {times[0]:6.0f} ms, CPU {cpu[0]:5.0f}, {read[0]:5.1f} MB"
             f"   again {min(times[1:]):6.0f} ms, CPU {min(cpu[1:]):5.0f}"
             f"   memory {server.most_memory():4.0f} MB"
         )
@@ -225,7 +235,7 @@ def main():
         files = [Path(name).read_bytes() for name in names]
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{len(files)} different profiles; load of this machine {load}")
-    start = int(time.time()) // DAY * DAY - DAY + 3 * HOUR  # of yesterday, so that it is summed
+    start = int(time.time()) // DAY * DAY - 2 * DAY + 3 * HOUR  # its day has ended and is summed
     folder = Path(tempfile.mkdtemp(prefix="pyrometer-bench-"))
     try:
         server = Server(folder)
@@ -249,7 +259,11 @@ def main():
         ask_all(folder, "59 min", start + 60, start + HOUR)
         if not arguments.no_week:
             copy_to_a_week(folder, start)
-            ask_all(folder, "a week", start - 3 * HOUR - 6 * DAY, start + 21 * HOUR)
+            server = Server(folder)
+            wait_for_sums(folder)
+            server.stop()
+            # It begins and ends within a day, as one asks at any time: six sums of days, and hours.
+            ask_all(folder, "a week", start + 2 * HOUR - 7 * DAY, start + 2 * HOUR)
     finally:
         shutil.rmtree(folder)
 

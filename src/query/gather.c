@@ -3,7 +3,8 @@
  * Works in the numbers of one book at a time: a row for each stack (and list of labels) that
  * passes, found by an array or a map. When the scan comes to the next book, and at the end, the
  * rows are emptied into the profile, whose strings, functions and frames are interned over all
- * books. Samples of two books with one stack stay two samples: no view minds.
+ * books; samples of two books with one stack (and labels) become one, found by a hash with a secret
+ * seed. So memory follows what is different, however long the range, and that is bounded.
  */
 #include "query/gather.h"
 
@@ -14,15 +15,14 @@
 #include "base/memory.h"
 #include "pprof/builder.h"
 #include "pprof/intern.h"
-#include "store/labels.h"
 
 enum {
     TYPES = 64,
     ROWS = 1 << 21,
-    SAMPLES = 1 << 20, /* of an answer */
-    FRAMES = 1 << 25,  /* of all its stacks */
+    ROW_BYTES = 32 << 20,
+    SAMPLES = 1 << 20,       /* of an answer */
+    ANSWER_BYTES = 64 << 20, /* of all its samples */
     TEXT_BYTES = 1 << 28,
-    DEPTH = 1 << 12,
 };
 
 typedef struct gathering {
@@ -49,6 +49,8 @@ typedef struct gathering {
     /* the profile */
     pyr_profile_builder builder;
     pyr_intern *strings, *functions, *frames;
+    pyr_map *sample_of; /* hash of a stack and labels -> sample */
+    uint64_t seed;
     pyr_buffer all_squares;
     size_t type_count, samples;
     char types[TYPES][PYR_QUESTION_NAME_BYTES];
@@ -56,63 +58,6 @@ typedef struct gathering {
     /* numbers of the book -> numbers of the profile, plus 1 */
     uint32_t *string_of, *frame_of;
 } gathering;
-
-/* --------------------------------------------------------------------------------- series ---- */
-
-typedef struct choosing {
-    const pyr_question *question;
-    pyr_buffer *ids, *open;
-} choosing;
-
-static pyr_status choose(void *context, const pyr_view_series *series)
-{
-    const choosing *c = context;
-    uint32_t open = 0;
-    for (size_t at = 0; at < c->question->count; at++) {
-        const pyr_condition *condition = &c->question->conditions[at];
-        if (condition->place != PYR_CONDITION_LABEL) {
-            continue;
-        }
-        const char *text = series->labels;
-        const char *end = text + series->labels_length;
-        const char *name = NULL;
-        const char *value = NULL;
-        bool found = false;
-        while (!found && pyr_labels_next(&text, end, &name, &value)) {
-            found = strcmp(name, condition->name) == 0;
-        }
-        if (!found) {
-            open |= UINT32_C(1) << at;
-        } else if (pyr_condition_matches(condition, value, strlen(value)) ==
-                   condition->is_negative) {
-            return PYR_OK;
-        }
-    }
-    (void)pyr_buffer_append(c->ids, &series->id, sizeof series->id);
-    (void)pyr_buffer_append(c->open, &open, sizeof open);
-    return c->ids->status != PYR_OK ? c->ids->status : c->open->status;
-}
-
-static const char *service_of(const pyr_question *question)
-{
-    for (size_t at = 0; at < question->count; at++) {
-        const pyr_condition *condition = &question->conditions[at];
-        if (strcmp(condition->name, "service") == 0 && !condition->pattern &&
-            !condition->is_negative) {
-            return condition->value;
-        }
-    }
-    return NULL;
-}
-
-pyr_status pyr_question_series(pyr_view *view, const pyr_question *question, pyr_buffer *ids,
-                               pyr_buffer *open)
-{
-    choosing c = {question, ids, open};
-    pyr_status status = pyr_view_each_series(view, service_of(question), question->from_ns,
-                                             question->until_ns, choose, &c);
-    return status == PYR_OK ? pyr_question_verdict(question) : status;
-}
 
 /* ---------------------------------------------------------------------------- the profile ---- */
 
@@ -186,7 +131,8 @@ static pyr_status add_labels(gathering *g, uint32_t list)
     size_t count = pyr_book_list_at(g->book, list, pairs);
     pyr_status status = PYR_OK;
     for (size_t at = 0; at < count && status == PYR_OK; at++) {
-        pyr_profile_label label = {0};
+        pyr_profile_label label;
+        memset(&label, 0, sizeof label); /* hashed as bytes: padding too */
         status = find_string(g, pairs[at].key, &label.key);
         if (status == PYR_OK) {
             status = find_string(g, pairs[at].value, &label.text);
@@ -196,6 +142,33 @@ static pyr_status add_labels(gathering *g, uint32_t list)
         }
     }
     return status;
+}
+
+static void add_value(int64_t *sum, double *variance, int64_t value, double square)
+{
+    if (__builtin_add_overflow(*sum, value, sum)) {
+        *sum = value > 0 ? INT64_MAX : INT64_MIN;
+    }
+    *variance = *variance < 0 || square < 0 ? -1 : *variance + square;
+}
+
+/* The sample that has the frames and labels that were appended since `start`, which go again then.
+ */
+static bool find_sample(gathering *g, const pyr_profile_sample *start, uint64_t *sample,
+                        uint64_t *hash)
+{
+    pyr_buffer *frames = &g->builder.stack_frames;
+    pyr_buffer *labels = &g->builder.labels;
+    size_t frame_bytes = start->frame_start * sizeof(uint32_t);
+    size_t label_bytes = start->label_start * sizeof(pyr_profile_label);
+    *hash = pyr_hash_bytes(frames->data + frame_bytes, frames->length - frame_bytes, g->seed);
+    *hash = pyr_hash_bytes(labels->data + label_bytes, labels->length - label_bytes, *hash);
+    if (!pyr_map_get(g->sample_of, *hash, sample)) {
+        return false;
+    }
+    frames->length = frame_bytes;
+    labels->length = label_bytes;
+    return true;
 }
 
 static pyr_status add_sample(gathering *g, size_t row)
@@ -217,25 +190,47 @@ static pyr_status add_sample(gathering *g, size_t row)
     if (status == PYR_OK) {
         status = add_labels(g, (uint32_t)key);
     }
-    const uint8_t *values = g->values.data + row * g->type_count * sizeof(int64_t);
-    const uint8_t *squares = g->squares.data + row * g->type_count * sizeof(double);
+    if (status != PYR_OK) {
+        return status;
+    }
+    size_t first = row * g->type_count;
+    const int64_t *values = (const int64_t *)(const void *)g->values.data + first;
+    const double *squares = (const double *)(const void *)g->squares.data + first;
+    uint64_t sample = g->samples;
+    uint64_t hash = 0;
+    if (find_sample(g, &start, &sample, &hash)) {
+        int64_t *sums = (int64_t *)(void *)g->builder.values.data + sample * g->type_count;
+        double *variances = (double *)(void *)g->all_squares.data + sample * g->type_count;
+        for (size_t type = 0; type < g->type_count; type++) {
+            add_value(&sums[type], &variances[type], values[type], squares[type]);
+        }
+        return PYR_OK;
+    }
+    status = pyr_buffer_append(&g->builder.values, values, g->type_count * sizeof *values);
     if (status == PYR_OK) {
-        status = pyr_buffer_append(&g->builder.values, values, g->type_count * sizeof(int64_t));
+        status = pyr_buffer_append(&g->all_squares, squares, g->type_count * sizeof *squares);
     }
     if (status == PYR_OK) {
-        status = pyr_buffer_append(&g->all_squares, squares, g->type_count * sizeof(double));
+        status = pyr_map_put(g->sample_of, hash, sample);
     }
     pyr_profile_builder_sample(&g->builder, start);
     g->samples++;
     return status;
 }
 
+static bool is_full(const gathering *g)
+{
+    const pyr_profile_builder *made = &g->builder;
+    size_t bytes = made->stack_frames.length + made->labels.length + made->samples.length +
+                   made->values.length + g->all_squares.length;
+    return g->samples >= SAMPLES || bytes >= ANSWER_BYTES;
+}
+
 static pyr_status empty_rows(gathering *g)
 {
     pyr_status status = PYR_OK;
     for (size_t row = 0; row < g->row_count && status == PYR_OK; row++) {
-        if (g->samples >= SAMPLES ||
-            g->builder.stack_frames.length / sizeof(uint32_t) + DEPTH > FRAMES) {
+        if (is_full(g)) {
             g->out->has_more = true;
             break;
         }
@@ -270,7 +265,7 @@ static pyr_status change_book(gathering *g, const pyr_view_row *row)
 
 static pyr_status new_row(gathering *g, uint64_t key, uint32_t *row)
 {
-    if (g->row_count >= ROWS) {
+    if (g->row_count >= ROWS || g->values.length + g->squares.length >= ROW_BYTES) {
         g->out->has_more = true;
         return PYR_ETOOBIG;
     }
@@ -349,10 +344,7 @@ static pyr_status add_type(gathering *g, const pyr_view_row *row, size_t type, s
             continue;
         }
         size_t to = rows[at] * g->type_count + place;
-        if (__builtin_add_overflow(sums[to], values[at], &sums[to])) {
-            sums[to] = values[at] > 0 ? INT64_MAX : INT64_MIN;
-        }
-        variances[to] = variances[to] < 0 || squares[at] < 0 ? -1 : variances[to] + squares[at];
+        add_value(&sums[to], &variances[to], values[at], squares[at]);
     }
     return PYR_OK;
 }
@@ -387,7 +379,6 @@ static void count(gathering *g, const pyr_view_row *row)
     out->seconds += (double)(row->end_ns - row->start_ns) / 1e9;
     out->first_ns =
         out->first_ns == 0 || row->start_ns < out->first_ns ? row->start_ns : out->first_ns;
-    out->last_ns = row->end_ns > out->last_ns ? row->end_ns : out->last_ns;
 }
 
 static pyr_status visit(void *context, const pyr_view_row *row)
@@ -456,12 +447,20 @@ static pyr_status start(gathering *g)
     g->strings = pyr_intern_new(1 << 22, TEXT_BYTES);
     g->functions = pyr_intern_new(1 << 22, TEXT_BYTES);
     g->frames = pyr_intern_new(1 << 22, TEXT_BYTES);
+    g->sample_of = pyr_map_new(SAMPLES + 1);
+    g->seed = pyr_hash_seed();
     g->sieve = pyr_sieve_new(g->question);
     if (g->rows == NULL || g->series_place == NULL || g->strings == NULL || g->functions == NULL ||
-        g->frames == NULL || g->sieve == NULL) {
+        g->frames == NULL || g->sample_of == NULL || g->sieve == NULL) {
         return PYR_ENOMEM;
     }
     pyr_status status = add_string(g, "", 0, &number);
+    if (status == PYR_OK) { /* so that their bytes have an address */
+        status = pyr_buffer_reserve(&g->builder.stack_frames, 1);
+    }
+    if (status == PYR_OK) {
+        status = pyr_buffer_reserve(&g->builder.labels, 1);
+    }
     for (size_t at = 0; at < g->series_count && status == PYR_OK; at++) {
         status = pyr_map_put(g->series_place, (uint64_t)g->series[at], at);
     }
@@ -507,6 +506,7 @@ static void end(gathering *g)
     pyr_intern_free(g->strings);
     pyr_intern_free(g->functions);
     pyr_intern_free(g->frames);
+    pyr_map_free(g->sample_of);
     pyr_sieve_free(g->sieve);
     pyr_memory_free(g->row_of);
     pyr_memory_free(g->string_of);
@@ -517,7 +517,7 @@ static pyr_status scan(gathering *g, pyr_view_visit with)
 {
     pyr_status status =
         pyr_view_scan(g->view, g->series, g->series_count, g->question->from_ns,
-                      g->question->until_ns, g->question->whole_hours, with, g, &g->out->damaged);
+                      g->question->until_ns, PYR_LEVEL_DAY, with, g, &g->out->damaged);
     return status == PYR_OK ? pyr_question_verdict(g->question) : status;
 }
 
@@ -525,9 +525,8 @@ static pyr_status gather_series(gathering *g)
 {
     pyr_status status = start(g);
     if (status == PYR_OK && g->question->type[0] == '\0') {
-        status =
-            pyr_view_each_types(g->view, g->series, g->series_count, g->question->from_ns,
-                                g->question->until_ns, g->question->whole_hours, visit_types, g);
+        status = pyr_view_each_types(g->view, g->series, g->series_count, g->question->from_ns,
+                                     g->question->until_ns, visit_types, g);
     } else if (status == PYR_OK) {
         (void)snprintf(g->types[0], sizeof g->types[0], "%s", g->question->type);
         g->type_count = 1;

@@ -27,9 +27,9 @@ typedef struct pyr_gathered {
     double *squares;      /* one a value of the profile; negative = unknown */
     size_t profiles;      /* that were added up, those in sums of hours not counted one by one */
     size_t series, samples, damaged;
-    int64_t first_ns, last_ns; /* what the profiles cover; 0, 0 without any */
-    double seconds;            /* of all profiles together: seconds of one process */
-    bool has_more;             /* rows were left out: there were too many */
+    int64_t first_ns; /* when the first profile, or sum, began; 0 without any */
+    double seconds;   /* of all profiles together: seconds of one process */
+    bool has_more;    /* rows were left out: there were too many */
 } pyr_gathered;
 
 /* Adds up. question->type "" gathers all types. PYR_ENOENT: no profile has the type that was asked
@@ -43,11 +43,10 @@ void pyr_gathered_fini(pyr_gathered *gathered);
 PYR_MUST_USE pyr_status pyr_question_series(pyr_view *view, const pyr_question *question,
                                             pyr_buffer *ids, pyr_buffer *open);
 
-/* Calls `visit` for each profile that has a row which the question is about; the profile is whole,
- * and sums of hours stand for theirs where `whole_hours` allows it. */
+/* Calls `visit` for each profile that has a row which the question is about; the profile is whole.
+ */
 PYR_MUST_USE pyr_status pyr_question_each(pyr_view *view, const pyr_question *question,
-                                          bool whole_hours, pyr_view_visit visit, void *context,
-                                          size_t *damaged);
+                                          pyr_view_visit visit, void *context, size_t *damaged);
 
 /* Which rows of one book fulfil the conditions that are left to samples; caches by book. */
 typedef struct pyr_sieve pyr_sieve;

@@ -10,7 +10,6 @@ void pyr_question_init(pyr_question *question)
     question->until_ns = INT64_MAX;
     question->count = 0;
     question->type[0] = '\0';
-    question->whole_hours = true;
 }
 
 void pyr_question_fini(pyr_question *question)

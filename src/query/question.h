@@ -42,7 +42,6 @@ typedef struct pyr_question {
     pyr_condition conditions[PYR_QUESTION_CONDITIONS];
     size_t count;
     char type[PYR_QUESTION_NAME_BYTES]; /* sample type; "" = see who asks */
-    bool whole_hours;                   /* sums of hours may stand for their profiles */
 } pyr_question;
 
 void pyr_question_init(pyr_question *question);

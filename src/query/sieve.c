@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "query/gather.h"
+#include "store/labels.h"
 
 enum { UNKNOWN, YES, NO };
 
@@ -174,7 +175,62 @@ bool pyr_sieve_passes(pyr_sieve *sieve, uint32_t stack, uint32_t list)
     return true;
 }
 
-/* ------------------------------------------------------------------------------ profiles ---- */
+/* ---------------------------------------------------------------- series and profiles ---- */
+
+typedef struct choosing {
+    const pyr_question *question;
+    pyr_buffer *ids, *open;
+} choosing;
+
+static pyr_status choose(void *context, const pyr_view_series *series)
+{
+    const choosing *c = context;
+    uint32_t open = 0;
+    for (size_t at = 0; at < c->question->count; at++) {
+        const pyr_condition *condition = &c->question->conditions[at];
+        if (condition->place != PYR_CONDITION_LABEL) {
+            continue;
+        }
+        const char *text = series->labels;
+        const char *end = text + series->labels_length;
+        const char *name = NULL;
+        const char *value = NULL;
+        bool found = false;
+        while (!found && pyr_labels_next(&text, end, &name, &value)) {
+            found = strcmp(name, condition->name) == 0;
+        }
+        if (!found) {
+            open |= UINT32_C(1) << at;
+        } else if (pyr_condition_matches(condition, value, strlen(value)) ==
+                   condition->is_negative) {
+            return PYR_OK;
+        }
+    }
+    (void)pyr_buffer_append(c->ids, &series->id, sizeof series->id);
+    (void)pyr_buffer_append(c->open, &open, sizeof open);
+    return c->ids->status != PYR_OK ? c->ids->status : c->open->status;
+}
+
+static const char *service_of(const pyr_question *question)
+{
+    for (size_t at = 0; at < question->count; at++) {
+        const pyr_condition *condition = &question->conditions[at];
+        if (strcmp(condition->name, "service") == 0 && !condition->pattern &&
+            !condition->is_negative) {
+            return condition->value;
+        }
+    }
+    return NULL;
+}
+
+pyr_status pyr_question_series(pyr_view *view, const pyr_question *question, pyr_buffer *ids,
+                               pyr_buffer *open)
+{
+    choosing c = {question, ids, open};
+    pyr_status status = pyr_view_each_series(view, service_of(question), question->from_ns,
+                                             question->until_ns, choose, &c);
+    return status == PYR_OK ? pyr_question_verdict(question) : status;
+}
 
 typedef struct passing {
     pyr_sieve *sieve;
@@ -202,8 +258,8 @@ static pyr_status visit_if_any(void *context, const pyr_view_row *row)
     return status == PYR_OK && passes ? p->visit(p->context, row) : status;
 }
 
-pyr_status pyr_question_each(pyr_view *view, const pyr_question *question, bool whole_hours,
-                             pyr_view_visit visit, void *context, size_t *damaged)
+pyr_status pyr_question_each(pyr_view *view, const pyr_question *question, pyr_view_visit visit,
+                             void *context, size_t *damaged)
 {
     pyr_buffer ids;
     pyr_buffer open;
@@ -227,7 +283,7 @@ pyr_status pyr_question_each(pyr_view *view, const pyr_question *question, bool 
     }
     if (status == PYR_OK) {
         status = pyr_view_scan(view, p.series, count, question->from_ns, question->until_ns,
-                               whole_hours, visit_if_any, &p, damaged);
+                               PYR_LEVEL_PROFILE, visit_if_any, &p, damaged);
         status = status == PYR_OK ? pyr_question_verdict(question) : status;
     }
     pyr_sieve_free(p.sieve);

@@ -17,8 +17,6 @@
 #include "query/gather.h"
 #include "store/labels.h"
 
-static const int64_t HOUR_NS = INT64_C(3600000000000);
-
 typedef struct drawing {
     pyr_trend *trend;
     const pyr_question *question;
@@ -136,7 +134,7 @@ static reach reach_of(const pyr_trend *trend, const pyr_view_row *row)
         .length_ns = row->end_ns - row->start_ns,
     };
     r.last = r.first;
-    if (!row->is_hour && r.length_ns > 0) { /* a step holds whole hours */
+    if (row->level == PYR_LEVEL_PROFILE && r.length_ns > 0) { /* a step holds whole sums */
         r.last = (size_t)((row->end_ns - 1 - trend->start_ns) / trend->step_ns);
     }
     r.last = r.last < trend->steps ? r.last : trend->steps - 1;
@@ -216,6 +214,18 @@ static pyr_status visit(void *context, const pyr_view_row *row)
         }
     }
     return status;
+}
+
+/* A sum is one step's only where steps are made of such spans and begin where they do, or where
+ * there is one step. */
+static pyr_level coarsest(const pyr_trend *trend)
+{
+    pyr_level level = PYR_LEVEL_DAY;
+    while (trend->steps > 1 && (trend->step_ns % pyr_level_ns(level) != 0 ||
+                                trend->start_ns % pyr_level_ns(level) != 0)) {
+        level--;
+    }
+    return level;
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -316,13 +326,8 @@ pyr_status pyr_trend_init(pyr_trend *trend, pyr_view *view, const pyr_question *
         status = start(&d, view);
     }
     if (status == PYR_OK) {
-        /* A sum of an hour is one step's only where steps are hours that begin where hours do, or
-         * where there is one step. */
-        bool whole =
-            question->whole_hours &&
-            (trend->steps == 1 || (step_ns % HOUR_NS == 0 && question->from_ns % HOUR_NS == 0));
         status = pyr_view_scan(view, d.series, d.series_count, question->from_ns,
-                               question->until_ns, whole, visit, &d, &trend->damaged);
+                               question->until_ns, coarsest(trend), visit, &d, &trend->damaged);
         status = status == PYR_OK ? pyr_question_verdict(question) : status;
     }
     if (status == PYR_OK) {

@@ -172,7 +172,7 @@ static pyr_status list_types(pyr_view *view, const pyr_question *question, type_
     if (status == PYR_OK) {
         status = pyr_view_each_types(view, (const int64_t *)(const void *)ids.data,
                                      ids.length / sizeof(int64_t), question->from_ns,
-                                     question->until_ns, true, note_types, list);
+                                     question->until_ns, note_types, list);
     }
     pyr_buffer_fini(&ids);
     pyr_buffer_fini(&open);
@@ -412,7 +412,7 @@ pyr_status pyr_api_each_label(pyr_view *view, const pyr_question *question, cons
     if (status == PYR_OK && (name == NULL || pyr_intern_count(list.names) == 0)) {
         status = pyr_view_scan(view, (const int64_t *)(const void *)ids.data,
                                ids.length / sizeof(int64_t), question->from_ns, question->until_ns,
-                               true, note_lists, &list, &damaged);
+                               PYR_LEVEL_DAY, note_lists, &list, &damaged);
     }
     for (size_t at = 0; status == PYR_OK && at < pyr_intern_count(list.names); at++) {
         size_t length = 0;

@@ -12,6 +12,7 @@
 #include "query/moments.h"
 #include "query/recall.h"
 #include "server/api.h"
+#include "server/own_cost.h"
 #include "store/labels.h"
 
 enum { PROFILES = 1000, WINDOWS = 200, PAIRED = 500, ROWS = 100, DOCUMENT_BYTES = 16 << 20 };
@@ -76,7 +77,7 @@ static int compare_listed(const void *a, const void *b)
 /* PYR_ENOENT: none. The newest stand first. */
 static pyr_status find_newest(pyr_view *view, const pyr_question *question, newest *n)
 {
-    pyr_status status = pyr_question_each(view, question, false, note_profile, n, &n->damaged);
+    pyr_status status = pyr_question_each(view, question, note_profile, n, &n->damaged);
     qsort(n->list, n->count, sizeof *n->list, compare_listed);
     return status == PYR_OK && n->count == 0 ? PYR_ENOENT : status;
 }
@@ -302,36 +303,7 @@ static void write_document(pyr_answer *answer, const char *key, const pyr_buffer
     pyr_answer_end(answer, '}');
 }
 
-typedef struct own_cost { /* doubles: a document may hold any number, and sums must not overflow */
-    double cpu_ns, window_ns, bytes, lost, windows;
-} own_cost;
-
-static void add_cost(own_cost *cost, const pyr_buffer *text)
-{
-    json_t *document = json_loadb((const char *)text->data, text->length, 0, NULL);
-    const char *key = NULL;
-    json_t *value = NULL;
-    /* Of all the profiler's threads, in newer documents; else of each kind by itself. */
-    const json_t *own = json_object_get(document, "cost");
-    const json_t *all = json_object_get(own, "own_threads_cpu_ns");
-    cost->cpu_ns += all != NULL ? json_number_value(all)
-                                : json_number_value(json_object_get(own, "sampler_cpu_ns")) +
-                                      json_number_value(json_object_get(own, "export_cpu_ns"));
-    json_object_foreach(json_object_get(document, "losses"), key, value)
-    {
-        cost->lost += json_number_value(value);
-    }
-    const json_t *window = json_object_get(document, "window");
-    cost->window_ns += json_number_value(json_object_get(window, "end_ns")) -
-                       json_number_value(json_object_get(window, "start_ns"));
-    double bytes =
-        json_number_value(json_object_get(json_object_get(document, "memory"), "profiler_bytes"));
-    cost->bytes = bytes > cost->bytes ? bytes : cost->bytes;
-    cost->windows++;
-    json_decref(document);
-}
-
-static void write_cost(pyr_answer *answer, const own_cost *cost)
+static void write_cost(pyr_answer *answer, const pyr_own_cost *cost)
 {
     pyr_answer_begin(answer, "cost", '{');
     pyr_answer_real(answer, "windows", cost->windows);
@@ -348,7 +320,7 @@ void pyr_api_windows(pyr_worker *worker, pyr_request *request)
 {
     pyr_question question;
     pyr_buffer text;
-    own_cost cost = {0};
+    pyr_own_cost cost = {0};
     pyr_view *view = pyr_worker_view(worker, request);
     if (view == NULL || !pyr_api_question(request, "", &question)) {
         return;
@@ -370,7 +342,9 @@ void pyr_api_windows(pyr_worker *worker, pyr_request *request)
         if (found == PYR_OK) {
             (void)snprintf(number, sizeof number, "%lld", (long long)n->list[at].profile);
             write_document(&answer, number, &text);
-            add_cost(&cost, &text);
+            json_t *document = json_loadb((const char *)text.data, text.length, 0, NULL);
+            pyr_own_cost_add_document(&cost, document);
+            json_decref(document);
         } else if (found == PYR_ENOMEM) {
             status = found;
         }

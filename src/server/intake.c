@@ -27,6 +27,7 @@ typedef struct incoming {
     pyr_profile *profile;
     pyr_request *request;
     uint8_t *document;
+    pyr_own_cost cost;
 } incoming;
 
 static void free_arrival(incoming *arrival)
@@ -45,6 +46,10 @@ static void done(pyr_upload *upload, pyr_status status)
     pyr_request *request = arrival->request;
     if (status != PYR_OK && status != PYR_EEXIST) {
         atomic_store(&request->worst, (int)status);
+    }
+    if (status == PYR_OK) {
+        pyr_services_count(request->server->services, pyr_labels_get(&arrival->labels, "service"),
+                           upload->bytes, upload->end_ns, &arrival->cost);
     }
     free_arrival(arrival);
     pyr_request_release(request);
@@ -174,6 +179,7 @@ pyr_status pyr_intake_profile(pyr_request *request, pyr_sent *sent)
         return PYR_ENOMEM;
     }
     arrival->labels = sent->labels;
+    arrival->cost = sent->cost;
     arrival->request = request;
     pyr_upload *upload = &arrival->upload;
     pyr_status status = parse(request, sent, arrival);

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/status.h"
+#include "server/own_cost.h"
 #include "server/server_state.h"
 #include "store/labels.h"
 
@@ -20,6 +21,7 @@ typedef struct pyr_sent {
     const void *document;     /* JSON, or NULL */
     size_t document_length;
     const json_t *endpoint_counts; /* requests served, by endpoint; or NULL */
+    pyr_own_cost cost;             /* what its document says */
 } pyr_sent;
 
 /* Parses the profile and hands it to the store; the request is answered when all that it sent are

@@ -127,6 +127,9 @@ void pyr_intake_datadog(pyr_worker *worker, pyr_request *request)
         pyr_request_refuse(request, 503, "out of memory");
     } else {
         sent.endpoint_counts = json_object_get(event, "endpoint_counts");
+        if (document != NULL) {
+            pyr_own_cost_add_document(&sent.cost, document);
+        }
         (void)pyr_buffer_text(&request->answer, "{}");
         request->answer_type = "application/json";
         if (pyr_intake_profile(request, &sent) != PYR_OK) {

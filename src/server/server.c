@@ -188,8 +188,9 @@ static pyr_status start(pyr_server *server, char *why, size_t why_size)
     if (status != PYR_OK) {
         return status;
     }
+    server->services = pyr_services_new();
     server->watch = pyr_watch_start();
-    if (server->watch == NULL || start_workers(server) != PYR_OK) {
+    if (server->services == NULL || server->watch == NULL || start_workers(server) != PYR_OK) {
         snprintf(why, why_size, "the server's threads cannot be started");
         return PYR_ETHREAD;
     }
@@ -284,6 +285,7 @@ void pyr_server_stop(pyr_server *server)
         }
     }
     pyr_watch_stop(server->watch);
+    pyr_services_free(server->services);
     (void)pthread_cond_destroy(&server->ingest.arrived);
     (void)pthread_cond_destroy(&server->questions.arrived);
     (void)pthread_mutex_destroy(&server->large);

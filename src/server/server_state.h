@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "server/request.h"
 #include "server/server.h"
+#include "server/services.h"
 #include "store/store.h"
 #include "store/view.h"
 
@@ -81,6 +82,7 @@ struct pyr_server {
     _Atomic size_t unanswered; /* requests from a worker's hands until their answer is sent */
     pthread_mutex_t large;     /* held while a large profile is parsed: one at a time */
     pyr_server_counters counters;
+    pyr_services *services;
     int64_t started_ns;
 };
 

@@ -48,6 +48,8 @@ void pyr_status_info(pyr_worker *worker, pyr_request *request)
 
 /* --------------------------------------------------------------------------------- metrics ---- */
 
+enum { METRICS_BYTES = 4 << 20 };
+
 typedef struct metric {
     const char *name, *kind, *help;
     double value;
@@ -63,8 +65,51 @@ static void escape(pyr_buffer *out, const char *text)
     }
 }
 
-/* When each service was last heard of: the figure worth an alert is one that goes silent. */
-static pyr_status write_service(void *context, const pyr_view_series *series)
+/* Figures of each service since the start; cost and losses are of windows whose document came. */
+static void write_services(pyr_services *services, pyr_buffer *out)
+{
+    enum { PROFILES, BYTES, LAST, CPU, COVERED, MEMORY, LOST, ROWS };
+    static const struct {
+        const char *name, *kind, *help;
+    } TABLE[ROWS] = {
+        [PROFILES] = {"profiles_total", "counter", "Profiles written to disk."},
+        [BYTES] = {"profile_bytes_total", "counter", "Bytes of these, as received."},
+        [LAST] = {"last_seconds", "gauge", "End of the last profile, as Unix time."},
+        [CPU] = {"profiler_cpu_seconds_total", "counter", "CPU time that profiling itself took."},
+        [COVERED] = {"profiled_seconds_total", "counter", "Time that processes were profiled."},
+        [MEMORY] = {"profiler_bytes", "gauge", "The most memory that a profiler held."},
+        [LOST] = {"lost_total", "counter", "Samples, ticks and names that profilers lost."},
+    };
+    for (size_t row = 0; row < ROWS; row++) {
+        char name[PYR_SERVICE_NAME_BYTES];
+        pyr_service_figures of;
+        (void)pyr_buffer_format(out,
+                                "# HELP pyrometer_service_%s %s Since the server started.\n# TYPE "
+                                "pyrometer_service_%s %s\n",
+                                TABLE[row].name, TABLE[row].help, TABLE[row].name, TABLE[row].kind);
+        for (size_t number = 0; pyr_services_at(services, number, name, sizeof name, &of);
+             number++) {
+            const double values[ROWS] = {
+                [PROFILES] = (double)of.profiles,
+                [BYTES] = (double)of.bytes,
+                [LAST] = (double)of.last_ns / 1e9,
+                [CPU] = of.cost.cpu_ns / 1e9,
+                [COVERED] = of.cost.window_ns / 1e9,
+                [MEMORY] = of.cost.bytes,
+                [LOST] = of.cost.lost,
+            };
+            bool is_told = row < CPU || of.cost.windows > 0;
+            if (of.profiles > 0 && is_told && out->length < METRICS_BYTES) {
+                (void)pyr_buffer_format(out, "pyrometer_service_%s{service=\"", TABLE[row].name);
+                escape(out, name);
+                (void)pyr_buffer_format(out, "\"} %.15g\n", values[row]);
+            }
+        }
+    }
+}
+
+/* When each process was last heard of: the figure worth an alert is one that goes silent. */
+static pyr_status write_series(void *context, const pyr_view_series *series)
 {
     pyr_buffer *out = context;
     const char *at = series->labels;
@@ -82,7 +127,7 @@ static pyr_status write_service(void *context, const pyr_view_series *series)
         }
     }
     (void)pyr_buffer_format(out, "\"} %.3f\n", (double)series->last_ns / 1e9);
-    return out->length < 4 << 20 ? PYR_OK : PYR_ETOOBIG;
+    return out->length < METRICS_BYTES ? PYR_OK : PYR_ETOOBIG;
 }
 
 void pyr_status_metrics(pyr_worker *worker, pyr_request *request)
@@ -136,12 +181,13 @@ void pyr_status_metrics(pyr_worker *worker, pyr_request *request)
         (void)pyr_buffer_format(out, "pyrometer_answers_total{class=\"%uxx\"} %" PRIu64 "\n", class,
                                 (uint64_t)atomic_load(&counters->by_class[class]));
     }
+    write_services(server->services, out);
     (void)pyr_buffer_text(out, "# HELP pyrometer_series_last_seconds End of the last profile, as "
                                "Unix time; series of the last day.\n"
                                "# TYPE pyrometer_series_last_seconds gauge\n");
     int64_t now_ns = pyr_clock_realtime_ns();
     pyr_status status = pyr_view_each_series(view, NULL, now_ns - INT64_C(86400000000000),
-                                             INT64_MAX, write_service, out);
+                                             INT64_MAX, write_series, out);
     if (status == PYR_OK || status == PYR_ETOOBIG) {
         pyr_request_answer(request, 200, "text/plain; version=0.0.4; charset=utf-8");
     } else {

@@ -100,11 +100,7 @@ static pyr_status write_sets(const pyr_sums *sums, const uint32_t *order, pyr_pa
 {
     const int64_t *values = (const int64_t *)(const void *)sums->values.data;
     for (size_t at = 0; at < sums->count; at++) {
-        uint64_t set = 0;
-        for (size_t type = 0; type < sums->type_count; type++) {
-            bool has = values[order[at] * sums->type_count + type] != 0;
-            set |= has ? UINT64_C(1) << type : 0;
-        }
+        uint64_t set = pyr_sums_types_of(&values[order[at] * sums->type_count], sums->type_count);
         (void)pyr_buffer_append(sets, &set, sizeof set);
     }
     return sets->status == PYR_OK

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-enum { PYR_STORE_SCHEMA = 2 }; /* of this build; PRAGMA user_version */
+enum { PYR_STORE_SCHEMA = 3 }; /* of this build; PRAGMA user_version */
 
 /* Opens the file, which a writing connection makes when it is not there. PYR_EVERSION: a newer
  * build made it; PYR_EBAD: it is no store, or damaged; PYR_ENOSPC, PYR_EPERM, PYR_ENOENT, PYR_EIO.

@@ -277,7 +277,7 @@ static int64_t grain_of(const single *singles, size_t count)
     return grain < 0 ? -grain : grain > 0 ? grain : 1;
 }
 
-static void write_places(writing *w)
+static pyr_status write_places(writing *w)
 {
     size_t count = w->profile->sample_count;
     int64_t grain = grain_of(w->singles, count);
@@ -292,14 +292,14 @@ static void write_places(writing *w)
         at = end;
     }
     pyr_pack_section(w->packer, w->plain.data, w->plain.length, w->out);
-    pyr_buffer_clear(&w->plain);
+    pyr_column_clear(&w->column);
     int64_t last = 0;
     for (size_t at = 0; at < count; at++) {
         int64_t moment = w->singles[at].moment / grain;
-        pyr_pack_signed(&w->plain, difference(moment, begins_lane(w->singles, at) ? 0 : last));
+        pyr_column_add(&w->column, difference(moment, begins_lane(w->singles, at) ? 0 : last));
         last = moment;
     }
-    pyr_pack_section(w->packer, w->plain.data, w->plain.length, w->out);
+    pyr_status status = pyr_column_write(&w->column, w->packer, w->out);
     pyr_buffer_clear(&w->plain);
     pyr_buffer_clear(&w->other);
     uint32_t extra = 0;
@@ -315,6 +315,26 @@ static void write_places(writing *w)
     }
     pyr_pack_section(w->packer, w->plain.data, w->plain.length, w->out);
     pyr_pack_section(w->packer, w->other.data, w->other.length, w->out);
+    return status;
+}
+
+/* Keeps of each set only what is not expected: the last one of its row, or all types that the row
+ * has a sum of. */
+static pyr_status write_unexpected(writing *w)
+{
+    const pyr_sums *sums = w->sums;
+    const int64_t *values = (const int64_t *)(const void *)sums->values.data;
+    uint64_t *expected = w->rest;
+    for (size_t row = 0; row < sums->count; row++) {
+        expected[row] =
+            pyr_sums_types_of(&values[w->order[row] * sums->type_count], sums->type_count);
+    }
+    for (size_t at = 0; at < w->profile->sample_count; at++) {
+        uint64_t types = w->masks[at];
+        w->masks[at] ^= expected[w->singles[at].row];
+        expected[w->singles[at].row] = types;
+    }
+    return pyr_column_write_sets(w->masks, w->profile->sample_count, w->packer, w->out);
 }
 
 /* Which types each sample has; and for each type the places of the samples that have it. */
@@ -342,7 +362,7 @@ static pyr_status write_masks(writing *w)
             w->places[w->ends[__builtin_ctzll(left)]++] = (uint32_t)at;
         }
     }
-    return pyr_column_write_sets(w->masks, profile->sample_count, w->packer, w->out);
+    return write_unexpected(w);
 }
 
 /* The samples that have one type, in their order. */
@@ -395,7 +415,8 @@ static int64_t kept(const writing *w, const having *these, size_t at, size_t way
     return value;
 }
 
-static pyr_status write_type(writing *w, size_t type)
+/* Says how the values of a type are kept, and adds them to the column of all. */
+static void write_type(writing *w, size_t type)
 {
     size_t start = type > 0 ? w->ends[type - 1] : 0;
     const having these = {w->places + start, w->ends[type] - start, type};
@@ -415,11 +436,18 @@ static pyr_status write_type(writing *w, size_t type)
     for (size_t way = PYR_DETAIL_FROM_LAST; way < PYR_DETAIL_WAYS; way++) {
         best = bits[way] < bits[best] ? way : best;
     }
-    pyr_column_clear(&w->column);
     for (size_t at = 0; at < left; at++) {
         pyr_column_add(&w->column, kept(w, &these, w->kept[at], best));
     }
     pyr_wire_append_varint(w->out, best | (has_rests ? PYR_DETAIL_REST : 0));
+}
+
+static pyr_status write_values(writing *w)
+{
+    pyr_column_clear(&w->column);
+    for (size_t type = 0; type < w->profile->type_count; type++) {
+        write_type(w, type);
+    }
     return pyr_column_write(&w->column, w->packer, w->out);
 }
 
@@ -479,10 +507,12 @@ pyr_status pyr_detail_write(const pyr_profile *profile, const pyr_sums_place *pl
         pyr_wire_append_varint(out, PYR_DETAIL_FORMAT);
         pyr_wire_append_varint(out, profile->sample_count);
         write_extras(&w);
-        write_places(&w);
-        status = write_masks(&w);
-        for (size_t type = 0; type < profile->type_count && status == PYR_OK; type++) {
-            status = write_type(&w, type);
+        status = write_places(&w);
+        if (status == PYR_OK) {
+            status = write_masks(&w);
+        }
+        if (status == PYR_OK) {
+            status = write_values(&w);
         }
         status = status != PYR_OK           ? status
                  : w.plain.status != PYR_OK ? w.plain.status

@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 enum {
-    PYR_DETAIL_FORMAT = 3,
-    PYR_DETAIL_FORMAT_WHOLE = 2, /* read only: all rows and all values are there, as varints */
+    PYR_DETAIL_FORMAT = 4,
+    PYR_DETAIL_FORMAT_APART = 3, /* read only: a column for each type, after the way in which it is
+                                  * kept; sets as they are; moments as varints */
+    PYR_DETAIL_FORMAT_WHOLE = 2, /* so too, and all rows and all values are there, as varints */
     PYR_DETAIL_SAMPLES = 1 << 23,
     PYR_DETAIL_NUMBERS = 32, /* numeric labels of one sample; more are left out */
     PYR_DETAIL_EXTRA_BYTES = 1 << 26,

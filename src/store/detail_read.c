@@ -36,13 +36,25 @@ typedef struct reading {
     pyr_packer *packer;
     pyr_wire_reader outer, inner;
     pyr_buffer section;
-    pyr_buffer firsts;         /* uint8_t a sample: it is the first of its lane */
-    pyr_buffer masks;          /* uint64_t a sample: the types that it has a value of */
-    bool is_whole;             /* format 2 */
+    pyr_buffer firsts; /* uint8_t a sample: it is the first of its lane */
+    pyr_buffer masks;  /* uint64_t a sample: the types that it has a value of */
+    uint64_t format;
+    uint64_t ways[PYR_SUMS_TYPES];
+    uint64_t *expected;        /* a row: set of types, see read_masks */
     pyr_detail_guess *guesses; /* a row */
     uint32_t *last;            /* of each row: the place after its last sample that has the type */
     pyr_column column;
 } reading;
+
+static bool is_old(const reading *r)
+{
+    return r->format != PYR_DETAIL_FORMAT;
+}
+
+static bool is_whole(const reading *r)
+{
+    return r->format == PYR_DETAIL_FORMAT_WHOLE;
+}
 
 static pyr_status next_section(reading *r)
 {
@@ -104,7 +116,7 @@ static pyr_status read_moments(reading *r)
     }
     if (status == PYR_OK) {
         lane = (pyr_wire_reader){lanes.data, lanes.data + lanes.length};
-        status = next_section(r);
+        status = is_old(r) ? next_section(r) : pyr_column_read(&r->column, r->packer, &r->outer);
     }
     uint64_t left = 0;
     uint64_t ticks = 0;
@@ -120,7 +132,8 @@ static pyr_status read_moments(reading *r)
         }
         left--;
         if (status == PYR_OK) {
-            status = pyr_pack_read_signed(&r->inner, &step);
+            status = is_old(r) ? pyr_pack_read_signed(&r->inner, &step)
+                               : pyr_column_next(&r->column, &step);
         }
         ticks += (uint64_t)step;
         int64_t moment = (int64_t)(ticks * grain);
@@ -139,7 +152,7 @@ static pyr_status next_row(reading *r, size_t row_count, uint32_t before, uint32
 {
     int64_t step = 0;
     uint64_t number = 0;
-    if (r->is_whole) {
+    if (is_whole(r)) {
         pyr_status status = pyr_pack_read_below(&r->inner, row_count, &number);
         *row = (uint32_t)number;
         return status;
@@ -209,12 +222,39 @@ static pyr_status find_rests(reading *r, size_t type)
     return status;
 }
 
+static pyr_status read_masks(reading *r)
+{
+    pyr_status status =
+        r->block->type_count <= PYR_SUMS_TYPES
+            ? pyr_column_read_sets(r->detail->count, r->packer, &r->outer, &r->section, &r->masks)
+            : PYR_EBAD;
+    if (status != PYR_OK || is_old(r)) {
+        return status;
+    }
+    /* They are differences from what is expected; see write_unexpected. */
+    const uint32_t *rows = (const uint32_t *)(const void *)r->detail->rows.data;
+    uint64_t *masks = (uint64_t *)(void *)r->masks.data;
+    if (r->block->sets.length != r->block->count * sizeof *r->expected) {
+        return PYR_EBAD; /* a block of a format that no such detail was written with */
+    }
+    if (r->block->count > 0) {
+        memcpy(r->expected, r->block->sets.data, r->block->sets.length);
+    }
+    for (size_t at = 0; at < r->detail->count; at++) {
+        masks[at] ^= r->expected[rows[at]];
+        r->expected[rows[at]] = masks[at];
+    }
+    return PYR_OK;
+}
+
+static pyr_status read_way(reading *r, size_t type)
+{
+    return pyr_pack_read_below(&r->outer, PYR_DETAIL_WAYS | PYR_DETAIL_REST, &r->ways[type]);
+}
+
 static pyr_status read_column(reading *r)
 {
-    if (!r->is_whole) {
-        return pyr_column_read(&r->column, r->packer, &r->outer);
-    }
-    return next_section(r);
+    return is_whole(r) ? next_section(r) : pyr_column_read(&r->column, r->packer, &r->outer);
 }
 
 static pyr_status read_type(reading *r, size_t type)
@@ -223,17 +263,20 @@ static pyr_status read_type(reading *r, size_t type)
     const uint64_t *masks = (const uint64_t *)(const void *)r->masks.data;
     const uint32_t *rows = (const uint32_t *)(const void *)r->detail->rows.data;
     int64_t *rests = NULL;
-    uint64_t way = 0;
     int64_t last_same = 0;
     bool has_same = false;
-    pyr_status status = pyr_pack_read_below(&r->outer, PYR_DETAIL_WAYS | PYR_DETAIL_REST, &way);
+    pyr_status status = is_old(r) ? read_way(r, type) : PYR_OK;
+    uint64_t way = r->ways[type];
     if (status == PYR_OK && (way & PYR_DETAIL_REST) != 0) {
-        status = r->is_whole ? PYR_EBAD : find_rests(r, type);
+        status = is_whole(r) ? PYR_EBAD : find_rests(r, type);
         rests = (int64_t *)(void *)r->block->values.data;
         way &= ~(uint64_t)PYR_DETAIL_REST;
     }
-    if (status == PYR_OK) {
-        status = way < PYR_DETAIL_WAYS ? read_column(r) : PYR_EBAD;
+    if (status == PYR_OK && way >= PYR_DETAIL_WAYS) {
+        status = PYR_EBAD;
+    }
+    if (status == PYR_OK && is_old(r)) {
+        status = read_column(r);
     }
     for (size_t at = 0; at < r->detail->count && status == PYR_OK; at++) {
         int64_t value = 0;
@@ -246,7 +289,7 @@ static pyr_status read_type(reading *r, size_t type)
                 uint64_t from = way == PYR_DETAIL_FROM_LAST && !first ? (uint64_t)moments[at - 1]
                                 : way == PYR_DETAIL_FROM_SAME && has_same ? (uint64_t)last_same
                                                                           : (uint64_t)moments[at];
-                status = r->is_whole ? pyr_pack_read_signed(&r->inner, &value)
+                status = is_whole(r) ? pyr_pack_read_signed(&r->inner, &value)
                                      : pyr_column_next(&r->column, &value);
                 value = (int64_t)((uint64_t)value +
                                   (way == PYR_DETAIL_PLAIN ? 0 : (uint64_t)moments[at] - from));
@@ -274,10 +317,13 @@ static pyr_status read_parts(reading *r, const pyr_book *book)
         status = read_rows(r, r->block->count);
     }
     if (status == PYR_OK) {
-        status = r->block->type_count <= PYR_SUMS_TYPES
-                     ? pyr_column_read_sets(r->detail->count, r->packer, &r->outer, &r->section,
-                                            &r->masks)
-                     : PYR_EBAD;
+        status = read_masks(r);
+    }
+    for (size_t type = 0; !is_old(r) && type < r->block->type_count && status == PYR_OK; type++) {
+        status = read_way(r, type);
+    }
+    if (status == PYR_OK && !is_old(r)) {
+        status = read_column(r);
     }
     for (size_t type = 0; type < r->block->type_count && status == PYR_OK; type++) {
         status = read_type(r, type);
@@ -300,17 +346,17 @@ pyr_status pyr_detail_read(pyr_detail *detail, const pyr_book *book, pyr_block *
     pyr_column_init(&r.column);
     r.guesses = pyr_memory_new(block->count + 1, sizeof *r.guesses);
     r.last = pyr_memory_new(block->count + 1, sizeof *r.last);
-    uint64_t format = 0;
+    r.expected = pyr_memory_new(block->count + 1, sizeof *r.expected);
     uint64_t count = 0;
-    pyr_status status = r.guesses != NULL && r.last != NULL ? PYR_OK : PYR_ENOMEM;
+    pyr_status status =
+        r.guesses != NULL && r.last != NULL && r.expected != NULL ? PYR_OK : PYR_ENOMEM;
     if (status == PYR_OK) {
-        status = pyr_wire_varint(&r.outer, &format);
+        status = pyr_wire_varint(&r.outer, &r.format);
     }
     if (status == PYR_OK) {
         status = pyr_pack_read_below(&r.outer, PYR_DETAIL_SAMPLES, &count);
     }
-    r.is_whole = format == PYR_DETAIL_FORMAT_WHOLE;
-    if (status == PYR_OK && !r.is_whole && format != PYR_DETAIL_FORMAT) {
+    if (status == PYR_OK && is_old(&r) && r.format != PYR_DETAIL_FORMAT_APART && !is_whole(&r)) {
         status = PYR_EBAD;
     }
     detail->count = (size_t)count;
@@ -324,5 +370,6 @@ pyr_status pyr_detail_read(pyr_detail *detail, const pyr_book *book, pyr_block *
     pyr_column_fini(&r.column);
     pyr_memory_free(r.guesses);
     pyr_memory_free(r.last);
+    pyr_memory_free(r.expected);
     return status == PYR_OK || status == PYR_ENOMEM ? status : PYR_EBAD;
 }

@@ -328,10 +328,22 @@ static bool wait_for_work(pyr_store *store, int64_t until_ns, upload_batch *all)
     return goes_on;
 }
 
+/* The caller holds the connection. */
+static int64_t last_profile(pyr_store *store)
+{
+    int64_t last = 0;
+    pyr_status status =
+        pyr_database_number(store->database, "SELECT coalesce(max(id), 0) FROM profile", &last);
+    return status == PYR_OK ? last : 0;
+}
+
 static void *run(void *context)
 {
     pyr_store *store = context;
     upload_batch all;
+    bool more = false;
+    int64_t settled = 0; /* last profile when upkeep began the time before */
+    int64_t last = store->last_at_open;
     int64_t upkeep_ns = pyr_clock_monotonic_ns() + SECOND_NS;
     (void)pyr_calm_now(&store->calm, pyr_clock_realtime_ns(), pyr_clock_monotonic_ns());
     while (wait_for_work(store, upkeep_ns, &all)) {
@@ -339,11 +351,15 @@ static void *run(void *context)
             run_batch(store, &all);
         }
         if (pyr_clock_monotonic_ns() >= upkeep_ns) {
-            bool more = false;
             int64_t now_ns =
                 pyr_calm_now(&store->calm, pyr_clock_realtime_ns(), pyr_clock_monotonic_ns());
             pyr_lock_acquire(&store->connection);
-            if (store->options.upkeep && pyr_store_upkeep_step(store, now_ns, &more) != PYR_OK) {
+            if (!more) {
+                settled = last;
+                last = last_profile(store);
+            }
+            if (store->options.upkeep &&
+                pyr_store_upkeep_step(store, now_ns, settled, &more) != PYR_OK) {
                 more = false; /* again later; a lasting fault shows in the next upload */
             }
             measure(store);
@@ -465,6 +481,7 @@ static pyr_status open_all(pyr_store *store, char *why, size_t why_size)
     status = store->packer != NULL && store->shelf != NULL ? prepare_all(store) : PYR_ENOMEM;
     if (status == PYR_OK) {
         measure(store);
+        store->last_at_open = last_profile(store);
         status = pyr_os_thread_start(&store->thread, "pyr-store", run, store);
         store->has_thread = status == PYR_OK;
     }

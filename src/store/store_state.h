@@ -9,17 +9,15 @@
 
 #include "base/lock.h"
 #include "store/calm.h"
+#include "store/level.h"
 #include "store/pack.h"
 #include "store/shelf.h"
 #include "store/store.h"
 
-static const int64_t PYR_HOUR_NS = INT64_C(3600000000000);
-static const int64_t PYR_DAY_NS = INT64_C(86400000000000);
-
 enum { /* profile.rolled */
        PYR_ROLLED_NOT = 0,
-       PYR_ROLLED_IN_HOUR = 1,
-       PYR_ROLLED_NEVER = 2, /* alone in its hour, or its sum is gone: read as it is */
+       PYR_ROLLED_IN_SUM = 1, /* of the level above */
+       PYR_ROLLED_NEVER = 2,  /* alone in its span, or not to be summed: read as it is */
 };
 
 struct pyr_store {
@@ -36,7 +34,8 @@ struct pyr_store {
     size_t waiting, waiting_bytes;
     bool stops;
     pyr_store_figures figures;
-    pyr_calm calm; /* of the thread */
+    pyr_calm calm;        /* of the thread */
+    int64_t last_at_open; /* profile */
     bool has_thread;
     pthread_t thread;
 };
@@ -47,8 +46,15 @@ PYR_MUST_USE pyr_status pyr_store_transact(pyr_store *store,
                                            pyr_status (*step)(pyr_store *store, void *context),
                                            void *context);
 
-/* One bounded step of upkeep; *more: another one would find work. The caller holds the connection.
- */
-PYR_MUST_USE pyr_status pyr_store_upkeep_step(pyr_store *store, int64_t now_ns, bool *more);
+/* Makes one sum of a series, in one transaction: an hour's an hour after its end or later, a day's
+ * an hour after that. `settled`: see below. PYR_ENOENT: there is none to make. */
+PYR_MUST_USE pyr_status pyr_store_sum_up(pyr_store *store, pyr_level level, int64_t now_ns,
+                                         int64_t settled);
+
+/* One bounded step of upkeep; *more: another one would find work. Profiles above `settled` are not
+ * summed yet: where old ones are sent one after the other, a sum is made of many. The caller holds
+ * the connection. */
+PYR_MUST_USE pyr_status pyr_store_upkeep_step(pyr_store *store, int64_t now_ns, int64_t settled,
+                                              bool *more);
 
 #endif

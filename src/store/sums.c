@@ -269,10 +269,10 @@ static double square_of(const intake *in, const int64_t *values, size_t type, bo
 }
 
 /* Few of a profile's types: so whoever goes through the values later goes by this set. */
-static uint64_t types_of(const int64_t *values, size_t count)
+uint64_t pyr_sums_types_of(const int64_t *values, size_t type_count)
 {
     uint64_t types = 0;
-    for (size_t type = 0; type < count; type++) {
+    for (size_t type = 0; type < type_count; type++) {
         types |= (uint64_t)(values[type] != 0) << type;
     }
     return types;
@@ -285,7 +285,7 @@ static pyr_status add_samples(intake *in, pyr_sums *sums, pyr_buffer *places)
     for (size_t index = 0; index < profile->sample_count && status == PYR_OK; index++) {
         const pyr_profile_sample *sample = &profile->samples[index];
         const int64_t *values = &profile->values[sample->value_start];
-        uint64_t types = types_of(values, profile->type_count);
+        uint64_t types = pyr_sums_types_of(values, profile->type_count);
         uint32_t stack = 0;
         uint32_t list = 0;
         size_t row = 0;

@@ -39,6 +39,9 @@ void pyr_sums_fini(pyr_sums *sums);
 PYR_MUST_USE pyr_status pyr_sums_add(pyr_sums *sums, uint32_t stack, uint32_t list,
                                      const int64_t *values, const double *squares, size_t *row);
 
+/* The set of types whose value is not 0. Pure. */
+uint64_t pyr_sums_types_of(const int64_t *values, size_t type_count);
+
 typedef struct pyr_sums_place { /* of a sample in the sums */
     uint64_t types;             /* set of those that it has a value of */
     uint32_t row;

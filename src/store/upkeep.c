@@ -1,10 +1,6 @@
-/* What keeps the store small and fast: sums of hours, retention, merging of chunks, pins, deletion,
- * and the check of everything. See store.h.
- *
- * A sum of an hour (level 1) is one more row of a series, made of its profiles of that hour, which
- * are marked as being in it. A query takes the sum where it wants the whole hour, else the
- * profiles. Late profiles are not in a sum, so they count by themselves until they are summed too.
- * Every step is one transaction; the caller holds the connection.
+/* What keeps the store small: retention, merging of chunks, pins, deletion, and the check of
+ * everything; sums are made in sum_up.c. See store.h. Every step is one transaction; the caller
+ * holds the connection.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +14,7 @@
 #include "store/store.h"
 #include "store/store_state.h"
 
-enum { CHUNKS = 48, VACUUM_PAGES = 2000, ROUNDS = 100000 };
+enum { CHUNKS = 48, VACUUM_PAGES = 4000, ROUNDS = 100000 };
 
 #define PINNED "(SELECT profile FROM pinned)"
 
@@ -46,215 +42,22 @@ static pyr_status run_on(pyr_store *store, const char *sql, int64_t series, cons
     return status;
 }
 
-/* -------------------------------------------------------------------------------- rolling ---- */
-
-typedef struct rolling {
-    int64_t series, book, hour;
-    pyr_sums sums;
-    pyr_block block;
-    pyr_buffer ids; /* int64_t: profiles that are in the sums */
-    int64_t bytes;
-    size_t samples;
-    bool has_sums;
-} rolling;
-
-static pyr_status add_block(pyr_store *store, rolling *r)
-{
-    size_t types = r->block.type_count;
-    int64_t *values = pyr_memory_new(r->block.count * types + 1, sizeof *values);
-    double *squares = pyr_memory_new(r->block.count * types + 1, sizeof *squares);
-    pyr_status status = values != NULL && squares != NULL ? PYR_OK : PYR_ENOMEM;
-    for (size_t type = 0; type < types && status == PYR_OK; type++) {
-        status = pyr_block_values(&r->block, store->packer, type);
-        const int64_t *value = (const int64_t *)(const void *)r->block.values.data;
-        const double *square = (const double *)(const void *)r->block.squares.data;
-        for (size_t row = 0; row < r->block.count && status == PYR_OK; row++) {
-            values[row * types + type] = value[row];
-            squares[row * types + type] = square[row];
-        }
-        status = status == PYR_ENOENT ? PYR_OK : status;
-    }
-    const uint32_t *stacks = (const uint32_t *)(const void *)r->block.stacks.data;
-    const uint32_t *lists = (const uint32_t *)(const void *)r->block.lists.data;
-    for (size_t row = 0; row < r->block.count && status == PYR_OK; row++) {
-        size_t place = 0;
-        status = pyr_sums_add(&r->sums, stacks[row], lists[row], &values[row * types],
-                              &squares[row * types], &place);
-    }
-    pyr_memory_free(values);
-    pyr_memory_free(squares);
-    return status;
-}
-
-static pyr_status add_profile(pyr_store *store, rolling *r, const pyr_book *book,
-                              sqlite3_stmt *profile)
-{
-    int64_t id = sqlite3_column_int64(profile, 0);
-    pyr_status status =
-        pyr_block_read(&r->block, book, store->packer, sqlite3_column_blob(profile, 3),
-                       (size_t)sqlite3_column_bytes(profile, 3));
-    if (status == PYR_OK && !r->has_sums) {
-        status = pyr_sums_init(&r->sums, r->block.types, r->block.type_count);
-        r->has_sums = true;
-    }
-    if (status != PYR_OK || r->block.types != r->sums.types) {
-        return status; /* of other types: the next round's */
-    }
-    status = add_block(store, r);
-    if (status == PYR_OK) {
-        status = pyr_buffer_append(&r->ids, &id, sizeof id);
-        r->samples += (size_t)sqlite3_column_int64(profile, 1);
-        r->bytes += sqlite3_column_int64(profile, 2);
-    }
-    return status;
-}
-
-static pyr_status add_hour(pyr_store *store, rolling *r, const pyr_book *book)
-{
-    sqlite3_stmt *profiles = NULL;
-    pyr_status status = pyr_database_prepare(
-        store->database,
-        "SELECT id, samples, bytes, block FROM profile WHERE series=?1 AND book=?2"
-        " AND level=0 AND rolled=0 AND start_ns>=?3 AND start_ns<?4 ORDER BY start_ns",
-        &profiles);
-    if (status == PYR_OK) {
-        (void)sqlite3_bind_int64(profiles, 1, r->series);
-        (void)sqlite3_bind_int64(profiles, 2, r->book);
-        (void)sqlite3_bind_int64(profiles, 3, r->hour * PYR_HOUR_NS);
-        (void)sqlite3_bind_int64(profiles, 4, (r->hour + 1) * PYR_HOUR_NS);
-    }
-    while (status == PYR_OK) {
-        status = pyr_database_step(profiles);
-        if (status == PYR_OK) {
-            status = add_profile(store, r, book, profiles);
-        }
-    }
-    (void)sqlite3_finalize(profiles);
-    return status == PYR_ENOENT ? PYR_OK : status;
-}
-
-static pyr_status mark(pyr_store *store, const rolling *r, int rolled)
-{
-    sqlite3_stmt *update = NULL;
-    pyr_status status =
-        pyr_database_prepare(store->database, "UPDATE profile SET rolled=?2 WHERE id=?1", &update);
-    for (size_t at = 0; at < r->ids.length / sizeof(int64_t) && status == PYR_OK; at++) {
-        int64_t id = 0;
-        memcpy(&id, r->ids.data + at * sizeof id, sizeof id);
-        (void)sqlite3_bind_int64(update, 1, id);
-        (void)sqlite3_bind_int(update, 2, rolled);
-        status = pyr_database_finish(update);
-    }
-    (void)sqlite3_finalize(update);
-    return status;
-}
-
-static pyr_status insert_hour(pyr_store *store, const rolling *r)
-{
-    pyr_buffer block;
-    pyr_buffer order;
-    sqlite3_stmt *add = NULL;
-    pyr_buffer_init(&block, PYR_PACK_SECTION_BYTES);
-    pyr_buffer_init(&order, PYR_PACK_SECTION_BYTES);
-    pyr_status status = pyr_block_order(&r->sums, &order);
-    if (status == PYR_OK) {
-        status = pyr_block_write(&r->sums, (const uint32_t *)(const void *)order.data,
-                                 store->packer, &block);
-    }
-    if (status == PYR_OK) {
-        status = pyr_database_prepare(
-            store->database,
-            "INSERT INTO profile(series, book, level, rolled, start_ns, end_ns, samples, bytes,"
-            " block) VALUES(?1, ?2, 1, 0, ?3, ?4, ?5, ?6, ?7)",
-            &add);
-    }
-    if (status == PYR_OK) {
-        (void)sqlite3_bind_int64(add, 1, r->series);
-        (void)sqlite3_bind_int64(add, 2, r->book);
-        (void)sqlite3_bind_int64(add, 3, r->hour * PYR_HOUR_NS);
-        (void)sqlite3_bind_int64(add, 4, (r->hour + 1) * PYR_HOUR_NS);
-        (void)sqlite3_bind_int64(add, 5, (int64_t)r->samples);
-        (void)sqlite3_bind_int64(add, 6, r->bytes);
-        (void)sqlite3_bind_blob64(add, 7, block.data, block.length, SQLITE_STATIC);
-        status = pyr_database_finish(add);
-    }
-    (void)sqlite3_finalize(add);
-    pyr_buffer_fini(&block);
-    pyr_buffer_fini(&order);
-    return status;
-}
-
-static pyr_status roll(pyr_store *store, void *context)
-{
-    rolling *r = context;
-    pyr_book *book = NULL;
-    pyr_status status = pyr_shelf_get(store->shelf, r->book, &book);
-    if (status == PYR_OK) {
-        status = add_hour(store, r, book);
-    }
-    bool several = r->ids.length > sizeof(int64_t);
-    if (status == PYR_OK && several) {
-        status = insert_hour(store, r);
-    }
-    return status == PYR_OK ? mark(store, r, several ? PYR_ROLLED_IN_HOUR : PYR_ROLLED_NEVER)
-                            : status;
-}
-
-/* Sums one hour of one series that ended an hour ago or earlier. PYR_ENOENT: there is none. */
-static pyr_status roll_next(pyr_store *store, int64_t now_ns)
-{
-    rolling r = {0};
-    sqlite3_stmt *next = NULL;
-    pyr_status status = pyr_database_prepare(
-        store->database,
-        "SELECT series, book, start_ns/?2 FROM profile INDEXED BY profile_to_roll"
-        " WHERE level=0 AND rolled=0 AND start_ns<?1 LIMIT 1",
-        &next);
-    if (status == PYR_OK) {
-        (void)sqlite3_bind_int64(next, 1, (now_ns / PYR_HOUR_NS - 1) * PYR_HOUR_NS);
-        (void)sqlite3_bind_int64(next, 2, PYR_HOUR_NS);
-        status = pyr_database_step(next);
-    }
-    if (status == PYR_OK) {
-        r.series = sqlite3_column_int64(next, 0);
-        r.book = sqlite3_column_int64(next, 1);
-        r.hour = sqlite3_column_int64(next, 2);
-    }
-    (void)sqlite3_finalize(next);
-    if (status != PYR_OK) {
-        return status;
-    }
-    pyr_block_init(&r.block);
-    pyr_buffer_init(&r.ids, PYR_PACK_SECTION_BYTES);
-    status = pyr_store_transact(store, roll, &r);
-    if (status == PYR_EBAD) { /* a damaged value: its hour stays as it is */
-        const removal hour = {.from_ns = r.hour * PYR_HOUR_NS,
-                              .until_ns = (r.hour + 1) * PYR_HOUR_NS};
-        status = run_on(store,
-                        "UPDATE profile SET rolled=2 WHERE level=0 AND rolled=0 AND start_ns>=?1"
-                        " AND start_ns<?2 AND series=?3",
-                        r.series, &hour, NULL);
-    }
-    pyr_block_fini(&r.block);
-    pyr_buffer_fini(&r.ids);
-    if (r.has_sums) {
-        pyr_sums_fini(&r.sums);
-    }
-    return status;
-}
-
 /* ------------------------------------------------------------------------------ removing ---- */
 
-/* Profiles that stay beside ones that go are no more in any sum. */
+/* Profiles that stay beside ones that go are no more in any sum. Their hours are summed anew; those
+ * of a day are not: with retention the next of them would go within the hour. */
 static pyr_status remove_of(pyr_store *store, removal *r, int64_t series)
 {
 #define THESE "start_ns>=?1 AND start_ns<?2 AND (?3=0 OR series=?3)"
-#define HOURS                                                                                      \
-    "start_ns>=?1/3600000000000*3600000000000 AND start_ns<(?2+3599999999999)/3600000000000*"      \
-    "3600000000000 AND (?3=0 OR series=?3)"
+#define SPANS(NS)                                                                                  \
+    "start_ns>=?1/" NS "*" NS " AND start_ns<(?2-1)/" NS "*" NS "+" NS " AND (?3=0 OR series=?3)"
+#define HOURS SPANS("3600000000000")
+#define DAYS SPANS("86400000000000")
     static const char *const STEPS[] = {
         "DELETE FROM extra WHERE profile IN (SELECT id FROM profile WHERE level=0 AND " THESE
         " AND id NOT IN " PINNED ")",
+        "DELETE FROM profile WHERE level=2 AND " DAYS,
+        "UPDATE profile SET rolled=2 WHERE level=1 AND rolled=1 AND " DAYS,
         "DELETE FROM profile WHERE level=1 AND " HOURS,
         "UPDATE profile SET rolled=0 WHERE level=0 AND rolled=1 AND " HOURS,
     };
@@ -368,12 +171,14 @@ static pyr_status give_back(pyr_store *store, bool *more)
     return status;
 }
 
-pyr_status pyr_store_upkeep_step(pyr_store *store, int64_t now_ns, bool *more)
+pyr_status pyr_store_upkeep_step(pyr_store *store, int64_t now_ns, int64_t settled, bool *more)
 {
     pyr_status status = retire_next(store, now_ns);
     *more = status == PYR_OK;
     if (status == PYR_ENOENT) {
-        status = roll_next(store, now_ns);
+        status = pyr_store_sum_up(store, PYR_LEVEL_HOUR, now_ns, settled);
+        status =
+            status == PYR_ENOENT ? pyr_store_sum_up(store, PYR_LEVEL_DAY, now_ns, settled) : status;
         *more = status == PYR_OK;
         pyr_lock_acquire(&store->queue);
         store->figures.rolled += status == PYR_OK;
@@ -393,7 +198,7 @@ pyr_status pyr_store_upkeep(pyr_store *store, bool compact)
     pyr_lock_acquire(&store->connection);
     int64_t now_ns = pyr_clock_realtime_ns();
     for (int round = 0; round < ROUNDS && more && status == PYR_OK; round++) {
-        status = pyr_store_upkeep_step(store, now_ns, &more);
+        status = pyr_store_upkeep_step(store, now_ns, INT64_MAX, &more);
     }
     for (int round = 0; round < ROUNDS && compact && status == PYR_OK; round++) {
         status = merge_next(store, now_ns, 1);

@@ -61,7 +61,7 @@ static pyr_status prepare(pyr_view *view)
     pyr_status status = pyr_database_prepare(
         view->database,
         "SELECT book, id FROM profile WHERE series=?1 AND level=?2 AND start_ns>=?3"
-        " AND start_ns<?4 AND (?5=0 OR (rolled=1)=(?5=1))",
+        " AND start_ns<?4 AND (?5=0 OR rolled<>1)",
         &view->list);
     if (status == PYR_OK) {
         status = pyr_database_prepare(view->database,
@@ -242,18 +242,17 @@ static pyr_status find_book(pyr_view *view, int64_t id, const pyr_book **book)
 
 /* --------------------------------------------------------------------------------- scans ---- */
 
-/* rolled: 0 = either, 1 = only those in a sum, 2 = only those in none. */
-static pyr_status list(pyr_view *view, int64_t series, int level, int64_t from_ns, int64_t until_ns,
-                       int rolled, pyr_buffer *entries)
+static pyr_status list(pyr_view *view, int64_t series, pyr_level level, int64_t from_ns,
+                       int64_t until_ns, bool in_no_sum, pyr_buffer *entries)
 {
     if (from_ns >= until_ns) {
         return PYR_OK;
     }
     (void)sqlite3_bind_int64(view->list, 1, series);
-    (void)sqlite3_bind_int(view->list, 2, level);
+    (void)sqlite3_bind_int(view->list, 2, (int)level);
     (void)sqlite3_bind_int64(view->list, 3, from_ns);
     (void)sqlite3_bind_int64(view->list, 4, until_ns);
-    (void)sqlite3_bind_int(view->list, 5, rolled);
+    (void)sqlite3_bind_int(view->list, 5, in_no_sum);
     pyr_status status = PYR_OK;
     while (status == PYR_OK) {
         status = pyr_database_step(view->list);
@@ -267,29 +266,32 @@ static pyr_status list(pyr_view *view, int64_t series, int level, int64_t from_n
     return status == PYR_ENOENT ? PYR_OK : status;
 }
 
-static int64_t floor_hour(int64_t time_ns)
+static int64_t floor_span(int64_t time_ns, int64_t span_ns)
 {
-    int64_t rest = time_ns % PYR_HOUR_NS;
-    return time_ns - (rest < 0 ? rest + PYR_HOUR_NS : rest);
+    int64_t rest = time_ns % span_ns;
+    return time_ns - (rest < 0 ? rest + span_ns : rest);
 }
 
+/* Sums of whole spans, what is in no sum of these, and by lower levels what is before and after. */
 static pyr_status list_series(pyr_view *view, int64_t series, int64_t from_ns, int64_t until_ns,
-                              bool whole_hours, pyr_buffer *entries)
+                              pyr_level coarsest, pyr_buffer *entries)
 {
-    int64_t first = floor_hour(from_ns);
-    first += first < from_ns ? PYR_HOUR_NS : 0;
-    int64_t end = floor_hour(until_ns);
-    if (!whole_hours || first >= end) {
-        return list(view, series, 0, from_ns, until_ns, 0, entries);
+    int64_t span_ns = pyr_level_ns(coarsest);
+    if (coarsest == PYR_LEVEL_PROFILE) {
+        return list(view, series, coarsest, from_ns, until_ns, false, entries);
     }
-    pyr_status status = list(view, series, 1, first, end, 0, entries);
-    if (status == PYR_OK) {
-        status = list(view, series, 0, first, end, 2, entries);
+    if (from_ns >= until_ns || (uint64_t)until_ns - (uint64_t)from_ns < (uint64_t)span_ns) {
+        return list_series(view, series, from_ns, until_ns, coarsest - 1, entries);
     }
-    if (status == PYR_OK) {
-        status = list(view, series, 0, from_ns, first, 0, entries);
+    int64_t first_ns = floor_span(from_ns, span_ns);
+    first_ns += first_ns < from_ns ? span_ns : 0;
+    int64_t end_ns = floor_span(until_ns, span_ns);
+    pyr_status status = list_series(view, series, from_ns, first_ns, coarsest - 1, entries);
+    for (pyr_level level = PYR_LEVEL_PROFILE; level <= coarsest && status == PYR_OK; level++) {
+        status = list(view, series, level, first_ns, end_ns, level < coarsest, entries);
     }
-    return status == PYR_OK ? list(view, series, 0, end, until_ns, 0, entries) : status;
+    return status == PYR_OK ? list_series(view, series, end_ns, until_ns, coarsest - 1, entries)
+                            : status;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -313,7 +315,7 @@ static pyr_status visit_profile(pyr_view *view, int64_t profile, pyr_view_visit 
             .series = sqlite3_column_int64(get, 0),
             .start_ns = sqlite3_column_int64(get, 1),
             .end_ns = sqlite3_column_int64(get, 2),
-            .is_hour = sqlite3_column_int64(get, 3) == 1,
+            .level = (pyr_level)sqlite3_column_int64(get, 3),
             .samples = (size_t)sqlite3_column_int64(get, 4),
             .bytes = sqlite3_column_int64(get, 5),
             .book_id = sqlite3_column_int64(get, 6),
@@ -336,12 +338,12 @@ static pyr_status visit_profile(pyr_view *view, int64_t profile, pyr_view_visit 
 
 /* The profiles of a scan, book by book. Entries: fini either way. */
 static pyr_status list_all(pyr_view *view, const int64_t *series, size_t count, int64_t from_ns,
-                           int64_t until_ns, bool whole_hours, pyr_buffer *entries)
+                           int64_t until_ns, pyr_level coarsest, pyr_buffer *entries)
 {
     pyr_status status = PYR_OK;
     pyr_buffer_init(entries, ENTRIES_BYTES);
     for (size_t at = 0; at < count && status == PYR_OK; at++) {
-        status = list_series(view, series[at], from_ns, until_ns, whole_hours, entries);
+        status = list_series(view, series[at], from_ns, until_ns, coarsest, entries);
     }
     if (status == PYR_OK && entries->length > sizeof(listed)) {
         qsort(entries->data, entries->length / sizeof(listed), sizeof(listed), compare_entries);
@@ -350,11 +352,11 @@ static pyr_status list_all(pyr_view *view, const int64_t *series, size_t count, 
 }
 
 pyr_status pyr_view_scan(pyr_view *view, const int64_t *series, size_t count, int64_t from_ns,
-                         int64_t until_ns, bool whole_hours, pyr_view_visit visit, void *context,
+                         int64_t until_ns, pyr_level coarsest, pyr_view_visit visit, void *context,
                          size_t *damaged)
 {
     pyr_buffer entries;
-    pyr_status status = list_all(view, series, count, from_ns, until_ns, whole_hours, &entries);
+    pyr_status status = list_all(view, series, count, from_ns, until_ns, coarsest, &entries);
     const listed *all = (const listed *)(const void *)entries.data;
     *damaged = 0;
     for (size_t at = 0; at < entries.length / sizeof *all && status == PYR_OK; at++) {
@@ -380,14 +382,12 @@ static pyr_status read_types(pyr_view *view, int64_t profile, uint32_t *types)
     return status;
 }
 
-pyr_status pyr_view_each_types(pyr_view *view, const int64_t *series, size_t count, int64_t from_ns,
-                               int64_t until_ns, bool whole_hours,
-                               pyr_status (*visit)(void *context, const pyr_book *book,
-                                                   uint32_t types),
-                               void *context)
+pyr_status pyr_view_each_types(
+    pyr_view *view, const int64_t *series, size_t count, int64_t from_ns, int64_t until_ns,
+    pyr_status (*visit)(void *context, const pyr_book *book, uint32_t types), void *context)
 {
     pyr_buffer entries;
-    pyr_status status = list_all(view, series, count, from_ns, until_ns, whole_hours, &entries);
+    pyr_status status = list_all(view, series, count, from_ns, until_ns, PYR_LEVEL_DAY, &entries);
     const listed *all = (const listed *)(const void *)entries.data;
     pyr_map *seen = pyr_map_new(PYR_BOOK_LISTS); /* of one book */
     status = seen != NULL ? status : PYR_ENOMEM;

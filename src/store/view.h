@@ -11,6 +11,7 @@
 #include "store/block.h"
 #include "store/book.h"
 #include "store/detail.h"
+#include "store/level.h"
 #include "store/pack.h"
 
 typedef struct pyr_view pyr_view;
@@ -42,7 +43,7 @@ PYR_MUST_USE pyr_status pyr_view_each_series(
 typedef struct pyr_view_row {
     int64_t profile, series;
     int64_t start_ns, end_ns;
-    bool is_hour; /* the sum of a series' profiles of an hour */
+    pyr_level level; /* sums: end_ns - start_ns is what their profiles cover, added up */
     size_t samples;
     int64_t bytes; /* as received */
     int64_t book_id;
@@ -54,19 +55,17 @@ typedef struct pyr_view_row {
 typedef pyr_status (*pyr_view_visit)(void *context, const pyr_view_row *row);
 
 /* Calls `visit` for the profiles of these series that start in [from, until), each once, book by
- * book; sums of hours stand for their profiles where `whole_hours` allows it. Damaged ones are left
- * out and counted in *damaged. Between begin and end. */
+ * book; sums of up to the level `coarsest` stand for their profiles. Damaged ones are left out and
+ * counted in *damaged. Between begin and end. */
 PYR_MUST_USE pyr_status pyr_view_scan(pyr_view *view, const int64_t *series, size_t count,
-                                      int64_t from_ns, int64_t until_ns, bool whole_hours,
+                                      int64_t from_ns, int64_t until_ns, pyr_level coarsest,
                                       pyr_view_visit visit, void *context, size_t *damaged);
 
 /* Calls `visit` for each different list of types (of `book`) that those profiles have: much less
  * work than a scan, since no block is uncompressed. */
-PYR_MUST_USE pyr_status pyr_view_each_types(pyr_view *view, const int64_t *series, size_t count,
-                                            int64_t from_ns, int64_t until_ns, bool whole_hours,
-                                            pyr_status (*visit)(void *context, const pyr_book *book,
-                                                                uint32_t types),
-                                            void *context);
+PYR_MUST_USE pyr_status pyr_view_each_types(
+    pyr_view *view, const int64_t *series, size_t count, int64_t from_ns, int64_t until_ns,
+    pyr_status (*visit)(void *context, const pyr_book *book, uint32_t types), void *context);
 
 /* One profile by its number. PYR_ENOENT. */
 PYR_MUST_USE pyr_status pyr_view_profile(pyr_view *view, int64_t profile, pyr_view_visit visit,

@@ -1,6 +1,7 @@
 """Every answer adds up to what the profiles' samples say, read by an independent reader."""
 
 import random
+import sqlite3
 import subprocess
 from collections import defaultdict
 
@@ -228,9 +229,10 @@ def test_difference_finds_what_changed_and_no_more(server):
     assert {row["name"] for row in worse["rows"]} == {"slower", "main"}
 
 
-def test_sums_of_hours_change_no_answer(tmp_path):
+def test_sums_of_hours_and_days_change_no_answer(tmp_path):
     """A store compacted, and one as it came, answer alike; late profiles count once."""
-    hour = (NOW // (3600 * SECOND) - 5) * 3600 * SECOND
+    hour = 3600 * SECOND
+    day = (NOW // (24 * hour) - 3) * 24 * hour
     server = Server(tmp_path / "store")
     sent = []
 
@@ -239,16 +241,21 @@ def test_sums_of_hours_change_no_answer(tmp_path):
         assert server.upload(profile, version=f"1.{number % 2}", pid=number % 3).code == 200
         sent.append(profile)
 
-    for number in range(20):
-        add(number, hour + number * 400 * SECOND)
+    for number in range(96):  # two of each process in an hour, of every fifth hour
+        add(number, day + number // 12 * 5 * hour + number % 12 * 240 * SECOND)
     questions = [
         ("/api/top", {"limit": 10000}),
         ("/api/top", {"limit": 10000, "where": "thread name=worker-1", "version": "1.1"}),
         ("/api/flame", {"nodes": 100000}),
         ("/api/series", {"step": "1h", "by": "version"}),
+        ("/api/series", {"step": "1d", "by": "pid"}),
         ("/api/series", {"step": "10m"}),
     ]
-    ranges = [(hour, hour + 7 * 3600 * SECOND), (hour + 1800 * SECOND, hour + 5000 * SECOND)]
+    ranges = [
+        (day, day + 48 * hour),
+        (day + hour // 2, day + 26 * hour),
+        (day + hour // 4, day + 3 * hour // 4),
+    ]
 
     def answers():
         found = []
@@ -257,13 +264,18 @@ def test_sums_of_hours_change_no_answer(tmp_path):
                 asked = {**arguments, "from": start, "until": end, "type": "wall-time"}
                 answer = server.get(path, **asked)
                 rows = answer.get("rows") or answer.get("nodes") or answer.get("lines")
-                found.append((answer.get("total"), sorted(map(str, rows))))
+                seconds = round(answer.get("seconds", 0), 3)
+                found.append(((answer.get("total"), seconds), sorted(map(str, rows))))
         return found
 
     before = answers()
     server.stop()
     assert run("store", "compact", "--data", tmp_path / "store").returncode == 0
-    assert run("store", "check", "--data", tmp_path / "store").stdout == "20 profiles, all good\n"
+    assert run("store", "check", "--data", tmp_path / "store").stdout == "96 profiles, all good\n"
+    with sqlite3.connect(tmp_path / "store" / "pyrometer.db") as database:
+        query = "SELECT level, count(*) FROM profile GROUP BY level"
+        assert list(database.execute(query)) == [(0, 96), (1, 48), (2, 12)]
+    database.close()
     server = Server(tmp_path / "store")
 
     def without_order(found):
@@ -271,9 +283,23 @@ def test_sums_of_hours_change_no_answer(tmp_path):
         return [total for total, _ in found]
 
     assert without_order(answers()) == without_order(before)
-    add(99, hour + 100 * SECOND)
-    whole = server.get("/api/top", type="wall-time", **{"from": hour, "until": NOW})
-    assert whole["total"] == sum(profile.total("wall-time") for profile in sent)
+    add(99, day + 100 * SECOND)
+    kept = sent
+    for first in 0, 1:
+        whole = server.get("/api/top", type="wall-time", **{"from": day, "until": NOW})
+        assert whole["total"] == sum(profile.total("wall-time") for profile in kept)
+        assert whole["seconds"] == 60 * len(kept)
+        assert server.stop() == (0, "")
+        if first == 0:  # what goes takes its sums along, and leaves the others
+            gone = {"from": day + 10 * hour, "until": day + 10 * hour + 240 * SECOND}
+            iso = {name: str(time_ns // SECOND) for name, time_ns in gone.items()}
+            command = ["store", "delete", "--data", tmp_path / "store", "--where", "service=shop"]
+            command += ["--from", iso["from"], "--until", iso["until"]]
+            assert run(*command).returncode == 0
+            kept = [p for p in sent if not gone["from"] <= p.time_ns < gone["until"]]
+            assert len(kept) == len(sent) - 1
+            assert run("store", "compact", "--data", tmp_path / "store").returncode == 0
+        server = Server(tmp_path / "store")
     assert server.stop() == (0, "")
 
 

@@ -8,7 +8,7 @@ import sqlite3
 from collections import defaultdict
 
 import pytest
-from conftest import NOW, SECOND, Server, make_profile, pprof, run
+from conftest import NOW, SECOND, Server, make_profile, pprof, run, send_datadog
 
 DAY = 86400 * SECOND
 
@@ -137,6 +137,15 @@ def test_figures_for_prometheus(server):
     profile = make_profile(1)
     assert server.upload(profile, service='a "b" \\ c', version="2", pid=7).code == 200
     assert server.ask("POST", "/api/upload", b"junk", service="a").code == 400
+    document = {
+        "window": {"start_ns": 0, "end_ns": 10 * SECOND},
+        "cost": {"own_threads_cpu_ns": 25 * 10**7},
+        "losses": {"torn-stack": 2, "window-full": 3},
+        "memory": {"profiler_bytes": 1000},
+    }
+    for number in 2, 3, 3:  # the last again
+        sent = send_datadog(server, make_profile(number), document=document)
+        assert sent.code == 200
     server.get("/api/flame", service='a "b" \\ c')
     answer = server.ask("GET", "/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -152,9 +161,29 @@ def test_figures_for_prometheus(server):
             is_counter = kinds[found[1]] == "counter"
             assert found[1].endswith("_total") == is_counter
             values[line.rpartition(" ")[0]] = float(found[2])
-    assert values["pyrometer_profiles_accepted_total"] == 1
+    assert values["pyrometer_profiles_accepted_total"] == 3
+    shop = {
+        name.partition("{")[0].removeprefix("pyrometer_service_"): value
+        for name, value in values.items()
+        if name.startswith("pyrometer_service_") and name.endswith('{service="shop"}')
+    }
+    assert shop.pop("profile_bytes_total") > 1000
+    assert shop.pop("last_seconds") == pytest.approx(NOW / SECOND - 540, abs=1)
+    assert shop == {
+        "profiles_total": 2,
+        "profiler_cpu_seconds_total": 0.5,
+        "profiled_seconds_total": 20,
+        "profiler_bytes": 1000,
+        "lost_total": 10,
+    }
+    quoted = 'pyrometer_service_profiles_total{service="a \\"b\\" \\\\ c"}'
+    assert values[quoted] == 1
     assert values["pyrometer_questions_total"] >= 1 and values["pyrometer_store_bytes"] > 0
-    (last,) = (value for name, value in values.items() if name.startswith("pyrometer_series_last"))
+    last = next(
+        value
+        for name, value in values.items()
+        if name.startswith("pyrometer_series_last") and "shop" not in name
+    )
     assert last == pytest.approx((profile.time_ns + profile.duration_ns) / SECOND, abs=0.001)
 
 

@@ -435,7 +435,8 @@ static void a_store_keeps_counts_once_and_forgets(void **state)
     assert_int_equal(pyr_view_begin(view), PYR_OK);
     assert_int_equal(pyr_view_each_series(view, NULL, 0, INT64_MAX, take_series, &series), PYR_OK);
     assert_int_equal(
-        pyr_view_scan(view, &series, 1, 0, INT64_MAX, true, count_rows, &rows, &damaged), PYR_OK);
+        pyr_view_scan(view, &series, 1, 0, INT64_MAX, PYR_LEVEL_DAY, count_rows, &rows, &damaged),
+        PYR_OK);
     assert_int_equal(rows, 6);
     assert_int_equal(damaged, 0);
     pyr_view_end(view);
@@ -449,8 +450,9 @@ static void a_store_keeps_counts_once_and_forgets(void **state)
     assert_int_equal(removed, 1);
     rows = 0;
     assert_int_equal(pyr_view_begin(view), PYR_OK);
-    assert_int_equal(
-        pyr_view_scan(view, &series, 1, 0, INT64_MAX, false, count_rows, &rows, &damaged), PYR_OK);
+    assert_int_equal(pyr_view_scan(view, &series, 1, 0, INT64_MAX, PYR_LEVEL_PROFILE, count_rows,
+                                   &rows, &damaged),
+                     PYR_OK);
     assert_int_equal(rows, 5);
     pyr_view_end(view);
     int64_t profiles = 0;
