@@ -1,6 +1,7 @@
 """Everything that is sent: Datadog's, Pyroscope's and plain formats, retries, real clients."""
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -8,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
 from pathlib import Path
 
@@ -199,38 +201,47 @@ def test_our_agent(server):
     assert server.get("/api/labels", name="host")["values"] == [window["identity"]["host"]]
 
 
-def test_run_serve_shows_a_profile_within_seconds(tmp_path):
-    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "PYROMETER_SERVICE": "beside"}
-    for name in "PYROMETER_URL", "PYROMETER_UPLOAD_INTERVAL":
-        environment.pop(name, None)
-    with open(tmp_path / "errors", "w+") as errors:
+def seconds_until_shown(folder, environment):
+    """From the command's start until its server's page has a function of it; and then its end."""
+    with open(folder / "errors", "w+") as errors:
+        began = time.monotonic()
         process = subprocess.Popen(
-            [program(), "run", "--serve", sys.executable, "-c", BUSY.format(seconds=30)],
+            [program(), "run", "--serve", sys.executable, "-c", BUSY.format(seconds=60)],
             env=environment,
             stderr=errors,
         )
         try:
-            deadline = time.monotonic() + 30
-            found = []
-            while not found and time.monotonic() < deadline:
-                time.sleep(0.25)
-                done = run(
-                    "store", "export", "--data", tmp_path / "pyrometer", "-o", tmp_path / "x.pprof"
-                )
-                if done.returncode == 0:
-                    merged = pprof.parse((tmp_path / "x.pprof").read_bytes())
-                    found = [s for s in merged.samples if "burn_here" in str(s.stack)]
-            if not found:
-                errors.seek(0)
-                pytest.fail(errors.read())
+            while time.monotonic() < began + 30:
+                time.sleep(0.05)
+                said = (folder / "errors").read_text()
+                url = re.search("profiles are shown at (http://[^ ]+)", said)
+                if url is None:
+                    continue
+                with contextlib.suppress(OSError):
+                    asked = f"{url[1]}/api/top?service=beside&type=wall-time&from=now-1m"
+                    if b"burn_here" in urllib.request.urlopen(asked, timeout=30).read():
+                        return time.monotonic() - began
+            pytest.fail(said)
         finally:
             process.terminate()
             process.wait(30)
-    # The server ends with the command, and the store can be taken over.
-    deadline = time.monotonic() + 20
-    while run("store", "check", "--data", tmp_path / "pyrometer").returncode != 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+
+
+def test_run_serve_shows_a_profile_within_seconds(tmp_path):
+    """Within 5 s, of which the first window takes 3. Best of three, because one start may be
+    unlucky; a machine with more to do than it has CPUs has that much more time."""
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "PYROMETER_SERVICE": "beside"}
+    for name in "PYROMETER_URL", "PYROMETER_UPLOAD_INTERVAL":
+        environment.pop(name, None)
+    taken = []
+    while len(taken) < 3 and min(taken, default=99) > 5:
+        taken.append(seconds_until_shown(tmp_path, environment))
+        # The server ends with the command, and the store can be taken over.
+        deadline = time.monotonic() + 20
+        while run("store", "check", "--data", tmp_path / "pyrometer").returncode != 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    assert min(taken) < 5 * max(1, os.getloadavg()[0] / os.cpu_count()), taken
 
 
 @pytest.fixture(scope="module")
