@@ -371,7 +371,8 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path):
     draw = random.Random(3)
     acknowledged = {}
     number = 0
-    for _ in range(rounds):
+    while rounds > 0 or len(acknowledged) < 10:  # a busy machine may acknowledge none in a round
+        rounds -= 1
         server = Server(tmp_path / "store")
         stop = time.monotonic() + draw.uniform(0.05, 0.5)
         lock = threading.Lock()
@@ -401,7 +402,6 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path):
     lines = server.get("/api/totals", type="cpu-time", by="pid", limit=1024)["lines"]
     kept = {line["name"]: line["sum"] for line in lines}
     known = {pid: value for pid, value in acknowledged.items() if value}
-    assert len(known) > 5
     if len(kept) < 1000:  # as many lines as an answer has
         assert {pid: kept.get(pid) for pid in known} == known
     assert server.stop() == (0, "")
