@@ -38,7 +38,7 @@ def machine() -> dict[str, object]:
 
 def collect(experiment: rows.Experiment, options: rows.Options) -> tuple[dict, list[str]]:
     """values[row][profiler] = one figure a round (None: it failed), and what went wrong."""
-    names = [*profilers.IN_PROCESS, profilers.CONTROL, "py-spy", "tachyon"]
+    names = [*profilers.IN_PROCESS, profilers.CONTROL, profilers.FLOOR, "py-spy", "tachyon"]
     values: dict[str, dict[str, list]] = {
         row: {name: [] for name in names} for row in experiment.rows
     }
@@ -84,6 +84,7 @@ def summarize(key: str, values: dict[str, list]) -> dict[str, object]:
             ("none", "ratio_to_none", lambda a, b: a / b if b else None),
             ("none", "more_than_none", lambda a, b: a - b),
             ("ddtrace", "ratio_to_ddtrace", lambda a, b: a / b if b else None),
+            (profilers.FLOOR, "above_floor", lambda a, b: a - b),
         ):
             # Paired within a round: what the machine did then hit both.
             pairs = [
@@ -128,6 +129,8 @@ def show(summary: dict, out=sys.stdout) -> None:
                     line += f", {number(figures['best_to_best'])} best to best"
         if "ratio_to_ddtrace" in figures and name == "pyrometer":
             line += f"  {triple(figures['ratio_to_ddtrace'])} x ddtrace"
+        if "above_floor" in figures and name == "pyrometer":
+            line += f"  {triple(figures['above_floor'])} above a thread that only wakes"
         print(line.rstrip(), file=out)
     if "target" in summary:
         target = summary["target"]

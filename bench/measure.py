@@ -42,12 +42,12 @@ def pinned(core: int, command: list[str]) -> list[str]:
 
 
 @cache
-def c_library() -> str:
-    """The library of tests/accuracy that allocates, built."""
-    source = HERE.parent / "tests" / "accuracy" / "native_heap.c"
-    target = Path(tempfile.mkdtemp()) / "libkeeps.so"
+def c_library(source: Path = HERE.parent / "tests" / "accuracy" / "native_heap.c") -> str:
+    """A source as a library, built; without one, that of tests/accuracy that allocates."""
+    target = Path(tempfile.mkdtemp()) / f"{source.stem}.so"
     atexit.register(shutil.rmtree, target.parent)
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", target, source, "-pthread"], check=True)
+    command = ["gcc", "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", target, source, "-pthread"]
+    subprocess.run(command, check=True)
     return str(target)
 
 
@@ -64,6 +64,8 @@ def workload(
     with tempfile.TemporaryDirectory() as folder:
         environment = profilers.environment(profiler, folder)
         environment |= {"BENCH_SETTLE": str(settle), "BENCH_SECONDS": str(seconds), **(extra or {})}
+        if profiler == profilers.FLOOR:
+            environment["BENCH_WAKE"] = c_library(HERE / "wake.c")
         command = [sys.executable, str(HERE / "workload.py"), name, str(count)]
         ended = subprocess.run(
             command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300

@@ -4,11 +4,13 @@ Imported by the measured programs, so it imports nothing but what it needs; BENC
 profiler, and BENCH_OUT the folder that its files go to.
 """
 
+import ctypes
 import os
 import time
 
 IN_PROCESS = ["none", "pyrometer", "ddtrace", "pyroscope"]
 CONTROL = "again"  # no profiler, once more
+FLOOR = "wake"  # no profiler, but a thread that does nothing but wake as often as one looks
 
 # No agent, no telemetry, no tracing: only the profiler is measured. Set by whoever starts the
 # program, because a profiler reads its environment when it is imported.
@@ -52,4 +54,6 @@ def start() -> float:
             gil_only=False,
             mem_enabled=True,
         )
+    elif profiler == FLOOR:
+        ctypes.CDLL(os.environ["BENCH_WAKE"]).wake_start(10_000_000, 0)
     return (time.perf_counter() - began) * 1e3

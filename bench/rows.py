@@ -92,7 +92,7 @@ def start(options: Options, turn: int) -> Figures:
 def agent_cpu(row: str, kind: str, count: int) -> Callable[[Options, int], Figures]:
     def run(options: Options, turn: int) -> Figures:
         values = {}
-        for name in rotated(options.profilers(), turn):
+        for name in rotated(options.profilers(*profilers.IN_PROCESS, profilers.FLOOR), turn):
             result = measure.workload(name, kind, count, options.settle, options.seconds)
             values[name] = result["agent_pct"]
         return {row: values}
