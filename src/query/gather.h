@@ -25,7 +25,7 @@ typedef enum pyr_gather_labels {
 typedef struct pyr_gathered {
     pyr_profile *profile; /* types: the one that was asked for, or all; the caller frees it */
     double *squares;      /* one a value of the profile; negative = unknown */
-    size_t profiles;      /* that were added up, those in sums of hours not counted one by one */
+    size_t profiles;      /* that were added up, those in sums not counted one by one */
     size_t series, samples, damaged;
     int64_t first_ns; /* when the first profile, or sum, began; 0 without any */
     double seconds;   /* of all profiles together: seconds of one process */

@@ -42,7 +42,7 @@ typedef struct pyr_store_options {
     const char *folder;
     int64_t keep_ns;    /* profiles older than this go; 0 = never */
     int64_t keep_bytes; /* the oldest go while the file is larger; 0 = no limit */
-    bool upkeep;        /* make sums of hours, and let old profiles go, while it is open */
+    bool upkeep;        /* make sums of hours and days, and let old profiles go, while it is open */
 } pyr_store_options;
 
 typedef struct pyr_store_figures { /* since the store was opened */
