@@ -175,14 +175,20 @@ pyr_status pyr_column_read_sets(size_t count, pyr_packer *packer, pyr_wire_reade
         status = pyr_pack_read(packer, reader, section);
         inner = (pyr_wire_reader){section->data, section->data + section->length};
     }
+    if (status == PYR_OK) { /* a number has a byte at least */
+        status = count <= section->length ? pyr_buffer_reserve(sets, count * sizeof(uint64_t) + 1)
+                                          : PYR_EBAD;
+    }
+    const uint64_t *known = (const uint64_t *)(const void *)different.data;
+    uint64_t *found = (uint64_t *)(void *)sets->data;
     for (size_t at = 0; at < count && status == PYR_OK; at++) {
         uint64_t number = 0;
-        status = pyr_pack_read_below(&inner, different.length / sizeof(uint64_t), &number);
+        status = pyr_pack_read_below(&inner, different.length / sizeof *known, &number);
         if (status == PYR_OK) {
-            status = pyr_buffer_append(sets, different.data + number * sizeof(uint64_t),
-                                       sizeof(uint64_t));
+            found[at] = known[number];
         }
     }
+    sets->length = status == PYR_OK ? count * sizeof *found : 0;
     pyr_buffer_fini(&different);
     return status;
 }
