@@ -40,6 +40,7 @@ enum {
 };
 
 #define LIKELY(condition) __builtin_expect(condition, 1)
+#define UNLIKELY(condition) __builtin_expect(condition, 0)
 
 typedef struct original {
     PyMemAllocatorEx allocator;
@@ -73,13 +74,20 @@ static __attribute__((noinline)) void *finish(pyr_heap_domain domain, void *bloc
     return block;
 }
 
-static __attribute__((noinline)) void *allocate(const original *to, pyr_heap_domain domain,
-                                                void *context, size_t size)
+/* They look for the original themselves, so that the common way loads it but once. */
+static __attribute__((noinline)) void *allocate_due(int set, pyr_heap_domain domain, void *context,
+                                                    size_t size)
 {
-    bool is_inner = domain == PYR_HEAP_RAW && pyr_heap_mine.nested > 0;
-    bool is_due = !is_inner && !pyr_heap_count(size);
+    return finish(domain, originals[set][domain].allocator.malloc(context, size), size);
+}
+
+/* A request that may be passed on to RAW. */
+static __attribute__((noinline)) void *allocate(int set, pyr_heap_domain domain, void *context,
+                                                size_t size)
+{
+    bool is_due = !pyr_heap_count(size);
     pyr_heap_mine.nested++;
-    void *block = to->allocator.malloc(context, size);
+    void *block = originals[set][domain].allocator.malloc(context, size);
     pyr_heap_mine.nested--;
     return is_due ? finish(domain, block, size) : block;
 }
@@ -126,23 +134,23 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
 #define DEFINE_SMALL_MALLOC(name, set, domain)                                                     \
     static void *malloc_##name##_##set(void *context, size_t size)                                 \
     {                                                                                              \
-        if (LIKELY(size <= atomic_load_explicit(&own_bytes, memory_order_relaxed))) {              \
-            if (LIKELY(pyr_heap_count(size))) {                                                    \
-                return originals[set][domain].allocator.malloc(context, size);                     \
-            }                                                                                      \
-            return finish(domain, originals[set][domain].allocator.malloc(context, size), size);   \
+        if (UNLIKELY(size > atomic_load_explicit(&own_bytes, memory_order_relaxed))) {             \
+            return allocate(set, domain, context, size);                                           \
         }                                                                                          \
-        return allocate(&originals[set][domain], domain, context, size);                           \
+        if (UNLIKELY(!pyr_heap_count(size))) {                                                     \
+            return allocate_due(set, domain, context, size);                                       \
+        }                                                                                          \
+        return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
 /* ... and of RAW, where nobody above has counted. */
 #define DEFINE_RAW_MALLOC(name, set, domain)                                                       \
     static void *malloc_##name##_##set(void *context, size_t size)                                 \
     {                                                                                              \
-        if (LIKELY(pyr_heap_mine.nested > 0 || pyr_heap_count(size))) {                            \
-            return originals[set][domain].allocator.malloc(context, size);                         \
+        if (UNLIKELY(pyr_heap_mine.nested == 0 && !pyr_heap_count(size))) {                        \
+            return allocate_due(set, domain, context, size);                                       \
         }                                                                                          \
-        return finish(domain, originals[set][domain].allocator.malloc(context, size), size);       \
+        return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
 #define DEFINE_OTHERS(name, set, domain)                                                           \
