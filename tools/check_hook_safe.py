@@ -24,7 +24,9 @@ LIBC = set(
     va_start va_end va_arg offsetof""".split()
 )
 HARMLESS = re.compile(r"__builtin_|__atomic_|__sync_|atomic_|[A-Z_][A-Z0-9_]*$")
-KEYWORDS = set("if while for switch return sizeof _Alignof _Static_assert static_assert".split())
+KEYWORDS = set(
+    "if while for switch return sizeof volatile _Alignof _Static_assert static_assert".split()
+)
 CALL = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*\(")
 MARKED = re.compile(r"\bPYR_HOOK_SAFE\b[^;{}]*?\b(pyr_\w+)\s*\(")
 ENDS = re.compile(r"^[}#]|;\s*$")  # what comes before a function's head

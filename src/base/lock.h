@@ -23,10 +23,11 @@ typedef enum pyr_lock_rank {
     PYR_LOCK_MEMORY,
     PYR_LOCK_NATIVE, /* slots of libraries, which the native heap exchanges */
     PYR_LOCK_EXCEPTION,
-    PYR_LOCK_CONTENTION, /* the lock collector's */
-    PYR_LOCK_PAUSES,     /* the collector of garbage collections */
-    PYR_LOCK_OWN_STACK,  /* names for stacks that hooks walk */
-    PYR_LOCK_LANE,       /* lane 0 of the recorder; lane n is PYR_LOCK_LANE + n */
+    PYR_LOCK_CONTENTION,   /* the lock collector's */
+    PYR_LOCK_PAUSES,       /* the collector of garbage collections */
+    PYR_LOCK_OWN_STACK,    /* names for stacks that hooks walk */
+    PYR_LOCK_NATIVE_STACK, /* rules for the C stacks that they walk */
+    PYR_LOCK_LANE,         /* lane 0 of the recorder; lane n is PYR_LOCK_LANE + n */
     PYR_LOCK_SLICE_LANE = PYR_LOCK_LANE + PYR_LIMIT_LANES,    /* likewise, of the flight recorder */
     PYR_LOCK_SYMBOLS = PYR_LOCK_SLICE_LANE + PYR_LIMIT_LANES, /* writers of a symbol table */
     PYR_LOCK_LOG,                                             /* the queue of log lines */

@@ -99,13 +99,35 @@ pyr_heap_weight pyr_heap_weigh(pyr_heap_account *account, double size, double di
     };
     account->carry_bytes += size - weight.bytes;
     account->carry_count += 1 - weight.count;
+    const double stays = 1 - GAIN * (1 - chance);
+    account->variance = stays * stays * account->variance + weight.variance_bytes;
     return weight;
 }
 
-void pyr_heap_miss(pyr_heap_account *account, double size, double bytes_before, double count_before)
+void pyr_heap_miss(pyr_heap_account *account, double size, double distance, double bytes_before,
+                   double count_before)
 {
+    double chance = pyr_heap_chance(size, distance);
     account->carry_bytes += bytes_before + size;
     account->carry_count += count_before + 1;
+    account->variance += (1 - chance) * (size / chance) * (size / chance);
+}
+
+void pyr_heap_errors_add(pyr_heap_errors *errors, double size, double sampled, double thinned_to)
+{
+    double first = pyr_heap_chance(size, sampled), both = pyr_heap_chance(size, thinned_to);
+    /* It stands for `first / both` samples like itself. */
+    double of_samples = (1 - first) / first * size * size / both;
+    errors->live += of_samples;
+    errors->thinned += (1 - both) * (size / both) * (size / both) - of_samples;
+}
+
+double pyr_heap_live_variance(const pyr_heap_errors *errors)
+{
+    double share = errors->sampled > 0 ? errors->live / errors->sampled : 0;
+    share = share < 1 ? share : 1;
+    double spread = (1 - share) * errors->live + share * share * errors->totals;
+    return (spread < errors->live ? spread : errors->live) + errors->thinned;
 }
 
 /* The quantile of a gamma distribution of shape `shape` at `sigmas` of the normal one, after Wilson

@@ -24,7 +24,16 @@ typedef struct pyr_heap_weight {
 typedef struct pyr_heap_account {
     double carry_bytes, carry_count; /* allocated and not said yet; below 0: said too much */
     double squares, cubes;           /* sums of what samples said of counts */
+    double variance;                 /* estimate: of the carried bytes */
 } pyr_heap_account;
+
+/* Estimates of variances, of bytes. */
+typedef struct pyr_heap_errors {
+    double totals;  /* of what samples said of all that was allocated */
+    double sampled; /* sum over all samples so far, each for itself */
+    double live;    /* of that, what belongs to blocks that are alive */
+    double thinned; /* what thinning the live blocks adds */
+} pyr_heap_errors;
 
 /* The next number of a generator (its state is any number but 0), uniform. */
 PYR_HOOK_SAFE uint64_t pyr_heap_random(uint64_t *state);
@@ -45,8 +54,15 @@ PYR_HOOK_SAFE pyr_heap_weight pyr_heap_weigh(pyr_heap_account *account, double s
                                              double count_before);
 
 /* The same, for a sampled allocation that could not be recorded: later ones speak for it. */
-PYR_HOOK_SAFE void pyr_heap_miss(pyr_heap_account *account, double size, double bytes_before,
-                                 double count_before);
+PYR_HOOK_SAFE void pyr_heap_miss(pyr_heap_account *account, double size, double distance,
+                                 double bytes_before, double count_before);
+
+/* Adds what a live block (sampled at one distance, maybe thinned to another) says of the error. */
+void pyr_heap_errors_add(pyr_heap_errors *errors, double size, double sampled, double thinned_to);
+
+/* The variance of the sum of all live blocks: smaller than that of their samples, since the sum of
+ * all that was allocated is known better. */
+double pyr_heap_live_variance(const pyr_heap_errors *errors);
 
 /* An interval that covers the truth in 95 of 100 cases, from a sum of weights and the sum of their
  * variances. Of few samples it is not symmetric. Both ends are 0 or more. */

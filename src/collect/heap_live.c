@@ -154,7 +154,9 @@ void pyr_heap_live_sweep_place(pyr_heap_live *live, int64_t place)
 static void sweep_bucket(pyr_heap_live *live, size_t bucket)
 {
     for (size_t place = bucket * WAYS; place < (bucket + 1) * WAYS; place++) {
-        pyr_heap_live_sweep_place(live, (int64_t)place);
+        if (atomic_load_explicit(&live->places->addresses[place], memory_order_relaxed) == TAKEN) {
+            pyr_heap_live_sweep_place(live, (int64_t)place);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ enum {
 typedef struct pyr_heap_block {
     double size;
     double bytes, count; /* that it stands for */
+    double sampled;      /* at this distance */
     double distance;     /* the chance that it is here is that of a sample at this distance */
     int64_t born_ns;     /* monotonic */
     uint32_t site;
@@ -79,7 +80,7 @@ PYR_HOOK_SAFE void pyr_heap_live_restore(pyr_heap_live *live, int64_t place, uin
 
 /* -------------------------------------------------------------------- the owner's lock ---- */
 
-/* Adds a sampled block; its `distance`, `bytes` and `count` are those of its sample. It may be left
+/* Adds a sampled block; its distances, `bytes` and `count` are those of its sample. It may be left
  * out by chance, for the sake of the bound, and others may be: all that stay stand for them.
  * Returns true when it was added, and then holds its site. `random` is a state of pyr_heap_random.
  */

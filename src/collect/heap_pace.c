@@ -13,8 +13,10 @@ static const int64_t SLICE_NS = 50000000;
 static const double MOST_STEP = 4;
 static const double NS = 1e9;
 static const double HALF = PYR_HEAP_BURST / 2;
+/* A distance set by hand counts as overruled when so much credit has been spent. */
+static const double PUSHED = PYR_HEAP_BURST - 2048;
 /* Of the budget, with all of the credit and with none of it. */
-static const double MOST_RATE = 5, LEAST_RATE = 0.25;
+static const double MOST_RATE = 10, LEAST_RATE = 0.25;
 /* Allocations that are all larger than the farthest distance are all sampled: where even they
  * break the budget, in debt, there is no end to it. */
 static const double BEYOND = 0x1p50;
@@ -52,7 +54,7 @@ static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
     double farthest = pace->credit < -PYR_HEAP_BURST ? BEYOND : PYR_HEAP_FARTHEST;
     double most = pace->nearest > farthest ? pace->nearest : farthest;
     pace->distance = bounded(pace->distance * step, pace->nearest, most);
-    pace->is_pushed |= pace->is_set && pace->distance > pace->nearest && pace->credit < HALF;
+    pace->is_pushed |= pace->is_set && pace->distance > pace->nearest && pace->credit < PUSHED;
     pace->slice_ns = now_ns;
     pace->slice_events = 0;
 }

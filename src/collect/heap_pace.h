@@ -13,7 +13,7 @@
 
 enum {
     PYR_HEAP_EVENTS_PER_S = 4000,
-    PYR_HEAP_BURST = 4096,       /* events beyond that, once */
+    PYR_HEAP_BURST = 12288,      /* events beyond that, once */
     PYR_HEAP_NEAREST = 16 << 10, /* bytes */
     PYR_HEAP_FIRST = 64 << 10,
     PYR_HEAP_FARTHEST = 8 << 20,

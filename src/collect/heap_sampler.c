@@ -44,6 +44,7 @@ static struct {
     pyr_lock lock;
     const void *owner; /* by lock, as what follows; NULL = nobody */
     pyr_collect_context context;
+    pyr_native_stacks *native_stacks;
     pyr_heap_sites *sites;
     pyr_heap_live *live;
     pyr_heap_pace pace;
@@ -51,6 +52,7 @@ static struct {
     pyr_frame frames[PYR_LIMIT_FRAMES];
     uint64_t random;
     uint64_t events;
+    pyr_heap_errors errors; /* of its live parts, those of the last look */
     atomic_bool is_active;
     _Atomic uint32_t epoch; /* of starts */
     _Atomic uint64_t missed, unseen_frees;
@@ -95,14 +97,23 @@ typedef struct origin {
     uintptr_t caller; /* C code, 0 = Python's own */
 } origin;
 
-/* Puts the caller on top of the stack. Returns how many frames there are. */
-static uint32_t put_caller(uintptr_t caller, const pyr_own_stack *stack, uint32_t *omitted)
+/* Puts the caller, and those of its own that are C code, on top of the stack. Returns how many
+ * frames there are. */
+static uint32_t put_callers(uintptr_t caller, const pyr_own_stack *stack, uint32_t *omitted)
 {
-    uint32_t count = stack->count < PYR_LIMIT_FRAMES ? stack->count : PYR_LIMIT_FRAMES - 1;
+    uintptr_t addresses[PYR_NATIVE_STACK_FRAMES] = {caller};
+    uint32_t native = 1;
+    if (sampler.native_stacks != NULL) {
+        native = pyr_native_stack_walk(sampler.native_stacks, caller, addresses);
+    }
+    uint32_t most = PYR_LIMIT_FRAMES - native;
+    uint32_t count = stack->count < most ? stack->count : most;
     *omitted = stack->omitted + (stack->count - count);
-    sampler.frames[0] = pyr_native_frame(caller);
-    memcpy(&sampler.frames[1], stack->frames, count * sizeof stack->frames[0]);
-    return count + 1;
+    for (uint32_t at = 0; at < native; at++) {
+        sampler.frames[at] = pyr_native_frame(addresses[at]);
+    }
+    memcpy(&sampler.frames[native], stack->frames, count * sizeof stack->frames[0]);
+    return native + count;
 }
 
 /* The site of the calling thread's stack; false: its names are of a table that is not ours any
@@ -133,7 +144,7 @@ static bool find_site(origin from, pyr_heap_own *mine, uint32_t *site)
     const pyr_frame *frames = stack->frames;
     uint32_t count = stack->count, omitted = stack->omitted;
     if (from.caller != 0) {
-        count = put_caller(from.caller, stack, &omitted);
+        count = put_callers(from.caller, stack, &omitted);
         frames = sampler.frames;
     }
     *site = pyr_heap_sites_find(sampler.sites, frames, count, omitted, &thread, from.domain,
@@ -155,6 +166,9 @@ static bool record(origin from, uintptr_t address, double size, pyr_heap_own *mi
     double bytes_before = (double)(mine->drawn - mine->left) - size;
     pyr_heap_weight weight =
         pyr_heap_weigh(&mine->account, size, mine->distance, bytes_before, (double)mine->count - 1);
+    sampler.errors.sampled += weight.variance_bytes;
+    sampler.errors.totals += mine->account.variance - mine->told_variance;
+    mine->told_variance = mine->account.variance;
     pyr_heap_site *site = pyr_heap_sites_get(sampler.sites, at);
     site->alloc_bytes += weight.bytes;
     site->alloc_count += weight.count;
@@ -163,6 +177,7 @@ static bool record(origin from, uintptr_t address, double size, pyr_heap_own *mi
             .size = size,
             .bytes = weight.bytes,
             .count = weight.count,
+            .sampled = mine->distance,
             .distance = mine->distance,
             .born_ns = now_ns,
             .site = at,
@@ -191,6 +206,7 @@ static void sample(origin from, uintptr_t address, size_t size)
     if (is_first) {
         /* What was allocated before the start is nobody's. */
         mine->account = (pyr_heap_account){0};
+        mine->told_variance = 0;
         mine->drawn = mine->left + (int64_t)size;
         mine->count = 1;
         mine->native_id = 0;
@@ -208,12 +224,13 @@ static void sample(origin from, uintptr_t address, size_t size)
         }
         if (!is_recorded) {
             atomic_fetch_add_explicit(&sampler.missed, 1, memory_order_relaxed);
-            pyr_heap_miss(&mine->account, weighed, (double)(mine->drawn - mine->left) - weighed,
-                          (double)mine->count - 1);
+            pyr_heap_miss(&mine->account, weighed, mine->distance,
+                          (double)(mine->drawn - mine->left) - weighed, (double)mine->count - 1);
         }
     }
     if (is_first || !is_active) {
         mine->account = (pyr_heap_account){0};
+        mine->told_variance = 0;
     }
     draw(mine,
          is_active ? atomic_load_explicit(&sampler.distance, memory_order_relaxed) : IDLE_DISTANCE);
@@ -320,7 +337,8 @@ static void forget_all(bool alone)
     atomic_fetch_add(&sampler.epoch, 1);
 }
 
-pyr_status pyr_heap_open(const void *owner, const pyr_collect_context *context)
+pyr_status pyr_heap_open(const void *owner, const pyr_collect_context *context,
+                         pyr_native_stacks *native_stacks)
 {
     pyr_status status = PYR_OK;
     pyr_lock_acquire(&sampler.lock);
@@ -336,6 +354,7 @@ pyr_status pyr_heap_open(const void *owner, const pyr_collect_context *context)
         forget_all(false);
         sampler.owner = owner;
         sampler.context = *context;
+        sampler.native_stacks = native_stacks;
         sampler.seed = pyr_hash_seed();
         sampler.random = pyr_hash_seed() | 1;
         sampler.events = 0;
@@ -355,6 +374,7 @@ void pyr_heap_start(const void *owner)
                            pyr_clock_monotonic_ns());
         atomic_store(&sampler.distance, sampler.pace.distance);
         atomic_fetch_add(&sampler.epoch, 1);
+        sampler.errors = (pyr_heap_errors){0};
         atomic_store(&sampler.is_active, true);
     }
     pyr_lock_release(&sampler.lock);
@@ -409,6 +429,7 @@ static void add_block(void *context, const pyr_heap_block *block)
     site->live_count += block->count;
     site->live_variance += (1 - chance) * (block->size / chance) * (block->size / chance);
     site->live_by_age[age] += block->bytes;
+    pyr_heap_errors_add(&sampler.errors, block->size, block->sampled, block->distance);
     bool is_pymallocs = site->domain == PYR_HEAP_OBJ || site->domain == PYR_HEAP_MEM;
     site->live_small += block->size <= ARENA_BLOCK && is_pymallocs ? block->bytes : 0;
 }
@@ -433,6 +454,7 @@ static void look_at_live(void)
             site->live_by_age[age] = 0;
         }
     }
+    sampler.errors.live = sampler.errors.thinned = 0;
     atomic_fetch_add(&sampler.unseen_frees, pyr_heap_live_drop_if(sampler.live, is_unmapped, NULL));
     pyr_heap_live_sweep(sampler.live);
     pyr_heap_live_each(sampler.live, add_block, &now);
@@ -440,7 +462,7 @@ static void look_at_live(void)
     atomic_store(&sampler.distance, sampler.pace.distance);
 }
 
-static void visit_site(uint32_t at, bool ends, void (*visit)(void *context, const pyr_heap_visit *),
+static void visit_site(uint32_t at, bool ends, void (*visit)(void *context, pyr_heap_visit *found),
                        void *context, pyr_frame *frames)
 {
     pyr_heap_site *site = pyr_heap_sites_get(sampler.sites, at);
@@ -456,7 +478,7 @@ static void visit_site(uint32_t at, bool ends, void (*visit)(void *context, cons
 }
 
 void pyr_heap_each(const void *owner, bool ends,
-                   void (*visit)(void *context, const pyr_heap_visit *), void *context)
+                   void (*visit)(void *context, pyr_heap_visit *found), void *context)
 {
     pyr_frame frames[PYR_LIMIT_FRAMES];
     pyr_lock_acquire(&sampler.lock);
@@ -508,6 +530,7 @@ void pyr_heap_get_stats(pyr_heap_stats *stats)
         .overflows = pyr_heap_sites_overflows(sampler.sites),
         .distance = sampler.pace.distance,
         .live_distance = pyr_heap_live_distance(sampler.live),
+        .live_variance = pyr_heap_live_variance(&sampler.errors),
         .live = pyr_heap_live_count(sampler.live),
         .sites = pyr_heap_sites_count(sampler.sites),
         .is_pushed = sampler.pace.is_pushed,

@@ -26,6 +26,7 @@ typedef struct pyr_heap_own {
     int64_t drawn;   /* what `left` began with */
     double distance; /* ... at which distance; 0 = never */
     pyr_heap_account account;
+    double told_variance; /* of the account: what the sampler's sum has of it */
     uint64_t random;
     uint64_t native_id; /* kernel id, 0 = not asked for yet */
 } pyr_heap_own;

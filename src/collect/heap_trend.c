@@ -85,6 +85,17 @@ static entry *find(pyr_heap_trends *trends, uint64_t key)
     return &trends->entries[at];
 }
 
+/* Who called the leaf: of C code the line of Python that led there, if there is one. */
+static pyr_frame caller_of(const pyr_heap_part *part)
+{
+    uint32_t at = 1;
+    while (at < part->frame_count && part->frames[at].line == 0) {
+        at++;
+    }
+    at = at < part->frame_count ? at : 1;
+    return at < part->frame_count ? part->frames[at] : (pyr_frame){0};
+}
+
 void pyr_heap_trends_add(pyr_heap_trends *trends, const pyr_heap_part *part)
 {
     if (!(part->bytes > 0)) {
@@ -101,7 +112,7 @@ void pyr_heap_trends_add(pyr_heap_trends *trends, const pyr_heap_part *part)
         trends->count++;
         *found = (entry){.key = key};
         found->leaf = part->frame_count > 0 ? part->frames[0] : (pyr_frame){0};
-        found->caller = part->frame_count > 1 ? part->frames[1] : (pyr_frame){0};
+        found->caller = caller_of(part);
     }
     found->bytes += part->bytes;
     found->variance += part->variance;

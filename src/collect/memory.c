@@ -35,6 +35,7 @@ typedef struct memory_collector {
     pyr_thread_names *names;
     pyr_heap_trends *trends;            /* in the names of the current table */
     pyr_native_names *functions;        /* likewise; NULL: the native heap is off */
+    pyr_native_stacks *stacks;          /* of C code; likewise */
     uint32_t domains[PYR_HEAP_DOMAINS]; /* strings of the symbol table */
     bool is_running;
     bool has_said_live; /* since the last rotation: a second time would count twice */
@@ -65,11 +66,25 @@ static void destroy(void *collector)
         pyr_native_hooks_close(memory);
         pyr_heap_close(memory);
         pyr_native_names_free(memory->functions);
+        pyr_native_stacks_free(memory->stacks);
         pyr_heap_trends_free(memory->trends);
         pyr_thread_names_free(memory->names);
         pyr_threads_free(memory->threads);
         pyr_memory_free(memory);
     }
+}
+
+/* What the native heap needs. */
+static pyr_status make_native(memory_collector *memory)
+{
+    uintptr_t interpreter = 0;
+    if (!memory->context.native_heap_enabled) {
+        return PYR_OK;
+    }
+    (void)memory->context.memory_host->allocators(&interpreter, 1);
+    memory->functions = pyr_native_names_new();
+    memory->stacks = pyr_native_stacks_new(memory->context.reader, interpreter);
+    return memory->functions && memory->stacks ? PYR_OK : PYR_ENOMEM;
 }
 
 static pyr_status create(const pyr_collect_context *context, void **collector, char *why,
@@ -87,10 +102,8 @@ static pyr_status create(const pyr_collect_context *context, void **collector, c
     memory->threads = pyr_threads_new(context->reader, context->layout, context->runtime);
     memory->names = pyr_thread_names_new(context->reader, context->layout);
     memory->trends = pyr_heap_trends_new();
-    memory->functions = context->native_heap_enabled ? pyr_native_names_new() : NULL;
-    if (!memory->threads || !memory->names || !memory->trends ||
-        (context->native_heap_enabled && !memory->functions) ||
-        pyr_heap_open(memory, context) != PYR_OK) {
+    if (!memory->threads || !memory->names || !memory->trends || make_native(memory) != PYR_OK ||
+        pyr_heap_open(memory, context, memory->stacks) != PYR_OK) {
         destroy(memory);
         return PYR_ENOMEM;
     }
@@ -104,7 +117,7 @@ static void hook_libraries(memory_collector *memory)
     uintptr_t allocators[ALLOCATORS];
     if (memory->functions) {
         size_t count = memory->context.memory_host->allocators(allocators, ALLOCATORS);
-        pyr_native_hooks_open(memory, allocators, count);
+        pyr_native_hooks_open(memory, memory->stacks, allocators, count);
     }
 }
 
@@ -159,12 +172,20 @@ static void name_threads(memory_collector *memory)
     }
 }
 
-static void want_function(void *context, const pyr_heap_visit *found)
+/* The address that a frame of a site stands for; 0: it is none of C code, which are on top. */
+static uintptr_t native_address(const pyr_heap_visit *found, uint32_t at)
+{
+    return at < found->frame_count ? pyr_native_frame_address(found->frames[at]) : 0;
+}
+
+static void want_functions(void *context, pyr_heap_visit *found)
 {
     memory_collector *memory = context;
-    uintptr_t address = found->frame_count > 0 ? pyr_native_frame_address(found->frames[0]) : 0;
-    if (address != 0) {
-        pyr_native_names_want(memory->functions, address);
+    uintptr_t address;
+    for (uint32_t at = 0; (address = native_address(found, at)) != 0; at++) {
+        if (address != PYR_NATIVE_STACK_UNKNOWN) {
+            pyr_native_names_want(memory->functions, address);
+        }
     }
 }
 
@@ -173,24 +194,44 @@ static void name_functions(memory_collector *memory)
     if (memory->functions) {
         pyr_native_hooks_look();
         pyr_native_names_begin(memory->functions);
-        pyr_heap_each(memory, false, want_function, memory);
+        pyr_heap_each(memory, false, want_functions, memory);
         pyr_native_names_find(memory->functions, memory->context.symbols);
     }
 }
 
 /* A sample since the names were looked for, or one too many, is in C code of no name. */
-static void name_caller(memory_collector *memory, const pyr_heap_visit *found)
+static uint32_t name_address(const memory_collector *memory, uintptr_t address)
 {
     static const char unknown[] = "[C code]", file[] = "<native>";
-    uintptr_t address = found->frame_count > 0 ? pyr_native_frame_address(found->frames[0]) : 0;
-    if (address != 0) {
-        uint32_t function = pyr_native_names_get(memory->functions, address);
-        if (function == 0) {
-            function = pyr_symbols_function(memory->context.symbols, unknown, sizeof unknown - 1,
-                                            file, sizeof file - 1, 0);
+    uint32_t function = pyr_native_names_get(memory->functions, address);
+    return function != 0 ? function
+                         : pyr_symbols_function(memory->context.symbols, unknown,
+                                                sizeof unknown - 1, file, sizeof file - 1, 0);
+}
+
+/* Whether a function has no name of its own, only its library's. */
+static bool is_nameless(const memory_collector *memory, uint32_t function)
+{
+    pyr_function told = pyr_symbols_get(memory->context.symbols, function);
+    return pyr_symbols_text(memory->context.symbols, told.name, NULL)[0] == '[';
+}
+
+/* Names the frames of C code. Nameless ones of a library, one behind the other, are one frame. */
+static void name_callers(const memory_collector *memory, pyr_heap_visit *found)
+{
+    uint32_t at = 0, kept = 0;
+    uintptr_t address;
+    for (; (address = native_address(found, at)) != 0; at++) {
+        uint32_t function = name_address(memory, address);
+        bool is_more = kept > 0 && found->frames[kept - 1].function == function &&
+                       is_nameless(memory, function);
+        if (!is_more) {
+            found->frames[kept++] = (pyr_frame){.function = function};
         }
-        found->frames[0] = (pyr_frame){.function = function};
     }
+    memmove(&found->frames[kept], &found->frames[at],
+            (found->frame_count - at) * sizeof found->frames[0]);
+    found->frame_count -= at - kept;
 }
 
 /* --------------------------------------------------------------------------------- samples ---- */
@@ -200,11 +241,11 @@ static int64_t whole(double value)
     return value > 0 ? (int64_t)(value + 0.5) : 0;
 }
 
-static void give_site(void *context, const pyr_heap_visit *found)
+static void give_site(void *context, pyr_heap_visit *found)
 {
     memory_collector *memory = context;
     const pyr_heap_site *site = found->site;
-    name_caller(memory, found);
+    name_callers(memory, found);
     pyr_label labels[5];
     uint32_t count = 0;
     if (found->thread) {
@@ -290,15 +331,14 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
 /* ----------------------------------------------------------------------------------- facts ---- */
 
 typedef struct sums {
-    double bytes, count, variance, small, native, alloc_bytes, alloc_count;
+    double bytes, count, small, native, alloc_bytes, alloc_count;
 } sums;
 
-static void add_site(void *context, const pyr_heap_visit *found)
+static void add_site(void *context, pyr_heap_visit *found)
 {
     sums *live = context;
     live->bytes += found->site->live_bytes;
     live->count += found->site->live_count;
-    live->variance += found->site->live_variance;
     live->small += found->site->live_small;
     live->native += found->site->domain == PYR_HEAP_NATIVE ? found->site->live_bytes : 0;
     live->alloc_bytes += found->site->alloc_bytes;
@@ -389,7 +429,8 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
     const pyr_heap_stats *old = &memory->reported;
     pyr_facts_add_integer(rows, section, "live_bytes", whole(live.bytes));
     pyr_facts_add_integer(rows, section, "live_count", whole(live.count));
-    pyr_facts_add_integer(rows, section, "live_bytes_standard_error", (int64_t)sqrt(live.variance));
+    pyr_facts_add_integer(rows, section, "live_bytes_standard_error",
+                          (int64_t)sqrt(now.live_variance));
     pyr_facts_add_integer(rows, section, "live_samples", (int64_t)now.live);
     pyr_facts_add_integer(rows, section, "sites", (int64_t)now.sites);
     pyr_facts_add_integer(rows, section, "allocated_bytes",
@@ -397,7 +438,8 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
     pyr_facts_add_integer(rows, section, "allocated_count",
                           whole(memory->alloc_count + (reset ? 0 : live.alloc_count)));
     pyr_facts_add_integer(rows, section, "tables_bytes",
-                          (int64_t)(pyr_heap_live_memory() + pyr_heap_sites_memory()));
+                          (int64_t)(pyr_heap_live_memory() + pyr_heap_sites_memory() +
+                                    (memory->stacks ? pyr_native_stacks_memory() : 0)));
     pyr_facts_add_integer(rows, section, "sampled", (int64_t)(now.events - old->events));
     pyr_facts_add_integer(rows, section, "sample_distance_bytes", (int64_t)now.distance);
     pyr_facts_add_integer(rows, section, "live_sample_distance_bytes", (int64_t)now.live_distance);
@@ -424,14 +466,20 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 
 static void prefork(void *collector)
 {
-    (void)collector;
+    memory_collector *memory = collector;
     pyr_heap_prefork();
     pyr_native_hooks_prefork();
+    if (memory->stacks) {
+        pyr_native_stacks_prefork(memory->stacks);
+    }
 }
 
 static void postfork_parent(void *collector)
 {
-    (void)collector;
+    memory_collector *memory = collector;
+    if (memory->stacks) {
+        pyr_native_stacks_postfork_parent(memory->stacks);
+    }
     pyr_native_hooks_postfork_parent();
     pyr_heap_postfork_parent();
 }
@@ -440,6 +488,9 @@ static void postfork_child(void *collector)
 {
     memory_collector *memory = collector;
     memory->is_running = false;
+    if (memory->stacks) {
+        pyr_native_stacks_postfork_child(memory->stacks);
+    }
     pyr_native_hooks_postfork_child();
     pyr_heap_postfork_child();
 }

@@ -23,37 +23,76 @@
 #include "base/lock.h"
 #include "collect/heap_sampler.h"
 #include "os/imports.h"
+#include "os/loaded.h"
 
 enum { SETS = 4 };
 
 #define UNLIKELY(condition) __builtin_expect(condition, 0)
 
-/* Functions of which slots are exchanged. */
-#define FUNCTIONS(X)                                                                               \
-    X(malloc)                                                                                      \
-    X(calloc)                                                                                      \
-    X(realloc)                                                                                     \
-    X(reallocarray)                                                                                \
-    X(free)                                                                                        \
-    X(posix_memalign)                                                                              \
-    X(aligned_alloc)                                                                               \
-    X(memalign)                                                                                    \
-    X(valloc)                                                                                      \
-    X(mmap)                                                                                        \
-    X(mmap64)                                                                                      \
-    X(mremap)                                                                                      \
-    X(munmap)
+/* C++'s `new` and `delete`, by the names that they have for the linker (Itanium C++ ABI, 5.1). What
+ * follows size or block (alignment, size, std::nothrow) is passed on as it comes. */
+#define NEW_FUNCTIONS(X, set)                                                                      \
+    X(_Znwm, set)                                                                                  \
+    X(_Znam, set)                                                                                  \
+    X(_ZnwmRKSt9nothrow_t, set)                                                                    \
+    X(_ZnamRKSt9nothrow_t, set)                                                                    \
+    X(_ZnwmSt11align_val_t, set)                                                                   \
+    X(_ZnamSt11align_val_t, set)                                                                   \
+    X(_ZnwmSt11align_val_tRKSt9nothrow_t, set)                                                     \
+    X(_ZnamSt11align_val_tRKSt9nothrow_t, set)
+#define DELETE_FUNCTIONS(X, set)                                                                   \
+    X(_ZdlPv, set)                                                                                 \
+    X(_ZdaPv, set)                                                                                 \
+    X(_ZdlPvm, set)                                                                                \
+    X(_ZdaPvm, set)                                                                                \
+    X(_ZdlPvRKSt9nothrow_t, set)                                                                   \
+    X(_ZdaPvRKSt9nothrow_t, set)                                                                   \
+    X(_ZdlPvSt11align_val_t, set)                                                                  \
+    X(_ZdaPvSt11align_val_t, set)                                                                  \
+    X(_ZdlPvmSt11align_val_t, set)                                                                 \
+    X(_ZdaPvmSt11align_val_t, set)                                                                 \
+    X(_ZdlPvSt11align_val_tRKSt9nothrow_t, set)                                                    \
+    X(_ZdaPvSt11align_val_tRKSt9nothrow_t, set)
+
+/* Functions of which slots are exchanged; those of C++ come last. */
+#define FUNCTIONS(X, set)                                                                          \
+    X(malloc, set)                                                                                 \
+    X(calloc, set)                                                                                 \
+    X(realloc, set)                                                                                \
+    X(reallocarray, set)                                                                           \
+    X(free, set)                                                                                   \
+    X(posix_memalign, set)                                                                         \
+    X(aligned_alloc, set)                                                                          \
+    X(memalign, set)                                                                               \
+    X(valloc, set)                                                                                 \
+    X(mmap, set)                                                                                   \
+    X(mmap64, set)                                                                                 \
+    X(mremap, set)                                                                                 \
+    X(munmap, set)                                                                                 \
+    NEW_FUNCTIONS(X, set)                                                                          \
+    DELETE_FUNCTIONS(X, set)
 
 typedef enum function {
-#define ENUMERATOR(name) FUNCTION_##name,
-    FUNCTIONS(ENUMERATOR)
+#define ENUMERATOR(name, unused) FUNCTION_##name,
+    FUNCTIONS(ENUMERATOR, )
 #undef ENUMERATOR
-        FUNCTION_COUNT
+        FUNCTION_COUNT,
+    FUNCTION_FIRST_OF_CPP = FUNCTION__Znwm
 } function;
 
+/* There only where somebody has loaded a C++ library for all. */
+typedef void *new_function(size_t size, uintptr_t second, uintptr_t third);
+typedef void delete_function(void *block, uintptr_t second, uintptr_t third);
+#define DECLARATION(name, unused) extern __attribute__((weak)) new_function name;
+NEW_FUNCTIONS(DECLARATION, )
+#undef DECLARATION
+#define DECLARATION(name, unused) extern __attribute__((weak)) delete_function name;
+DELETE_FUNCTIONS(DECLARATION, )
+#undef DECLARATION
+
 static const char *const names[FUNCTION_COUNT] = {
-#define NAME(name) [FUNCTION_##name] = #name,
-    FUNCTIONS(NAME)
+#define NAME(name, unused) [FUNCTION_##name] = #name,
+    FUNCTIONS(NAME, )
 #undef NAME
 };
 
@@ -71,6 +110,12 @@ typedef struct functions {
     void *(*mmap64)(void *, size_t, int, int, int, off_t);
     void *(*mremap)(void *, size_t, size_t, int, ...);
     int (*munmap)(void *, size_t);
+#define MEMBER(name, unused) new_function *name;
+    NEW_FUNCTIONS(MEMBER, )
+#undef MEMBER
+#define MEMBER(name, unused) delete_function *name;
+    DELETE_FUNCTIONS(MEMBER, )
+#undef MEMBER
 } functions;
 
 _Static_assert(sizeof(functions) == FUNCTION_COUNT * sizeof(uintptr_t), "one word each");
@@ -209,6 +254,27 @@ static inline size_t product(size_t count, size_t each)
     return __builtin_mul_overflow(count, each, &bytes) ? SIZE_MAX : bytes;
 }
 
+/* C++'s may end by an exception, which passes by its hook: so what has succeeded is counted, and
+ * no mark is set. Only the allocator's own are hooked, which call no hook on their way. */
+#define DEFINE_NEW(name, set)                                                                      \
+    static void *name##_##set(size_t size, uintptr_t second, uintptr_t third)                      \
+    {                                                                                              \
+        void *block = originals[set].of.name(size, second, third);                                 \
+        if (block != NULL && !is_counted_elsewhere(size)) {                                        \
+            end(block, size, !pyr_heap_count(size), CALLER);                                       \
+        }                                                                                          \
+        return block;                                                                              \
+    }
+
+#define DEFINE_DELETE(name, set)                                                                   \
+    static void name##_##set(void *block, uintptr_t second, uintptr_t third)                       \
+    {                                                                                              \
+        if (UNLIKELY(pyr_heap_filter_has((uintptr_t)block))) {                                     \
+            forget(block);                                                                         \
+        }                                                                                          \
+        originals[set].of.name(block, second, third);                                              \
+    }
+
 #define DEFINE_SET(set)                                                                            \
     DEFINE_ALLOCATION(malloc, set, (size_t bytes), (bytes), bytes)                                 \
     DEFINE_ALLOCATION(calloc, set, (size_t count, size_t each), (count, each),                     \
@@ -222,6 +288,8 @@ static inline size_t product(size_t count, size_t each)
                     (block, count, each), product(count, each))                                    \
     DEFINE_MAPPING(mmap, set)                                                                      \
     DEFINE_MAPPING(mmap64, set)                                                                    \
+    NEW_FUNCTIONS(DEFINE_NEW, set)                                                                 \
+    DELETE_FUNCTIONS(DEFINE_DELETE, set)                                                           \
     static void free_##set(void *block)                                                            \
     {                                                                                              \
         if (UNLIKELY(pyr_heap_filter_has((uintptr_t)block))) {                                     \
@@ -268,57 +336,31 @@ DEFINE_SET(1)
 DEFINE_SET(2)
 DEFINE_SET(3)
 
-#define MEMBER(name, set) .name = name##_##set
+#define MEMBER(name, set) .name = name##_##set,
 #define SET_OF_HOOKS(set)                                                                          \
     {                                                                                              \
-        .of = {                                                                                    \
-            MEMBER(malloc, set),                                                                   \
-            MEMBER(calloc, set),                                                                   \
-            MEMBER(realloc, set),                                                                  \
-            MEMBER(reallocarray, set),                                                             \
-            MEMBER(free, set),                                                                     \
-            MEMBER(posix_memalign, set),                                                           \
-            MEMBER(aligned_alloc, set),                                                            \
-            MEMBER(memalign, set),                                                                 \
-            MEMBER(valloc, set),                                                                   \
-            MEMBER(mmap, set),                                                                     \
-            MEMBER(mmap64, set),                                                                   \
-            MEMBER(mremap, set),                                                                   \
-            MEMBER(munmap, set),                                                                   \
-        }                                                                                          \
+        .of = { FUNCTIONS(MEMBER, set) }                                                           \
     }
 
 static const addresses hooks[SETS] = {SET_OF_HOOKS(0), SET_OF_HOOKS(1), SET_OF_HOOKS(2),
                                       SET_OF_HOOKS(3)};
+#undef MEMBER
 
-/* What a slot would be bound to that is not yet: what we are bound to. */
-static const addresses usual = {
-    .of =
-        {
-            .malloc = malloc,
-            .calloc = calloc,
-            .realloc = realloc,
-            .reallocarray = reallocarray,
-            .free = free,
-            .posix_memalign = posix_memalign,
-            .aligned_alloc = aligned_alloc,
-            .memalign = memalign,
-            .valloc = valloc,
-            .mmap = mmap,
-            .mmap64 = mmap64,
-            .mremap = mremap,
-            .munmap = munmap,
-        },
-};
+/* What a slot would be bound to that is not yet: what we are bound to; 0: nobody has it yet. */
+#define MEMBER(name, unused) .name = name,
+static const addresses usual = {.of = {FUNCTIONS(MEMBER, )}};
+#undef MEMBER
 
 /* ----------------------------------------------------------------------------------- slots ---- */
 
 static struct {
     pyr_lock lock;
     const void *owner; /* by lock, as what follows; NULL = nobody */
+    pyr_native_stacks *stacks;
     pyr_imports imports;
     pyr_imports_wanted wanted;
-    uint64_t unknown; /* slots left as they are for lack of a set */
+    uint64_t unknown;                   /* slots left as they are for lack of a set */
+    bool is_allocators[FUNCTION_COUNT]; /* C++'s that the allocator of malloc brings itself */
     atomic_bool is_open;
 } state = {.lock = PYR_LOCK_INIT(PYR_LOCK_NATIVE)};
 
@@ -350,7 +392,9 @@ static size_t set_for(size_t name, uintptr_t original)
 static uintptr_t choose_hook(void *context, size_t name, uintptr_t held, bool is_data)
 {
     (void)context;
-    if (set_of(name, held) < SETS || (is_data && held != usual.words[name])) {
+    bool is_usual = held == usual.words[name];
+    if (set_of(name, held) < SETS || (is_data && !is_usual) ||
+        (name >= FUNCTION_FIRST_OF_CPP && !(is_usual && state.is_allocators[name]))) {
         return held;
     }
     size_t set = set_for(name, held);
@@ -373,17 +417,45 @@ static void leave_alone(uintptr_t address)
     }
 }
 
-void pyr_native_hooks_open(const void *owner, const uintptr_t *left_alone, size_t count)
+/* C++'s functions of objects that define malloc. Usually those are another's, which calls malloc by
+ * a slot of its own. */
+static bool look_for_cpp(void *unused, const pyr_loaded *object)
 {
+    (void)unused;
+    bool is_allocator = pyr_loaded_defines(object, names[FUNCTION_malloc]);
+    for (size_t name = FUNCTION_FIRST_OF_CPP; is_allocator && name < FUNCTION_COUNT; name++) {
+        state.is_allocators[name] |= pyr_loaded_has(object, usual.words[name], 1, PF_X);
+    }
+    return false;
+}
+
+/* Exchanges the slots of what is new, with the lock held; `now`: what is loaded. */
+static void exchange(pyr_loaded_counts now)
+{
+    if (state.stacks != NULL) {
+        pyr_native_stacks_look(state.stacks, now);
+    }
+    if (pyr_imports_want_round(&state.imports, now)) {
+        pyr_imports_exchange(&state.imports, &state.wanted);
+    }
+}
+
+void pyr_native_hooks_open(const void *owner, pyr_native_stacks *stacks,
+                           const uintptr_t *left_alone, size_t count)
+{
+    pyr_loaded_counts now;
     pyr_lock_acquire(&state.lock);
     if (state.owner == NULL) {
         pyr_imports_clear(&state.imports);
         state.unknown = 0;
     }
     state.owner = owner;
+    state.stacks = stacks;
+    memset(state.is_allocators, 0, sizeof state.is_allocators);
+    (void)!pyr_loaded_each(look_for_cpp, NULL);
     state.wanted = (pyr_imports_wanted){
         .names = names,
-        .count = FUNCTION_COUNT,
+        .count = state.is_allocators[FUNCTION__Znwm] ? FUNCTION_COUNT : FUNCTION_FIRST_OF_CPP,
         .definer = "malloc",
         .choose = choose_hook,
         .usual = usual.words,
@@ -394,7 +466,10 @@ void pyr_native_hooks_open(const void *owner, const uintptr_t *left_alone, size_
     for (size_t at = 0; at < count; at++) {
         leave_alone(left_alone[at]);
     }
-    pyr_imports_exchange(&state.imports, &state.wanted);
+    state.imports.is_incomplete = true;
+    if (pyr_loaded_count(&now)) {
+        exchange(now);
+    }
     atomic_store(&state.is_open, true);
     pyr_lock_release(&state.lock);
 }
@@ -402,8 +477,8 @@ void pyr_native_hooks_open(const void *owner, const uintptr_t *left_alone, size_
 static void look(pyr_loaded_counts now)
 {
     pyr_lock_acquire(&state.lock);
-    if (state.owner != NULL && pyr_imports_want_round(&state.imports, now)) {
-        pyr_imports_exchange(&state.imports, &state.wanted);
+    if (state.owner != NULL) {
+        exchange(now);
     }
     pyr_lock_release(&state.lock);
 }
@@ -429,6 +504,7 @@ void pyr_native_hooks_close(const void *owner)
     pyr_lock_acquire(&state.lock);
     if (state.owner == owner) {
         state.owner = NULL;
+        state.stacks = NULL;
         atomic_store(&state.is_open, false);
         state.wanted.choose = choose_original;
         pyr_imports_clear(&state.imports);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "unwind/native_stack.h"
 
 typedef struct pyr_native_hook_stats {
     uint64_t exchanged; /* slots that got hooks since the start, or were given back */
@@ -20,8 +21,10 @@ typedef struct pyr_native_hook_stats {
                            too many different ones */
 } pyr_native_hook_stats;
 
-/* Exchanges the slots of all libraries but those that the addresses lie in. */
-void pyr_native_hooks_open(const void *owner, const uintptr_t *left_alone, size_t count);
+/* Exchanges the slots of all libraries but those that the addresses lie in. `stacks` are told what
+ * is loaded, from now to the close; NULL: nobody is. */
+void pyr_native_hooks_open(const void *owner, pyr_native_stacks *stacks,
+                           const uintptr_t *left_alone, size_t count);
 
 /* The same for libraries loaded since. */
 void pyr_native_hooks_look(void);

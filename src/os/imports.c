@@ -179,8 +179,9 @@ static bool each_slot(look *self, const pyr_loaded *object,
 static bool look_for_others(look *self, const pyr_loaded *object, const slot_kind *kind)
 {
     uintptr_t held = atomic_load((_Atomic uintptr_t *)kind->at);
-    if (is_relocated(object, held) && !pyr_loaded_has(object, held, 1, 0)) {
-        self->is_usual &= held == self->wanted->usual[kind->name];
+    uintptr_t usual = self->wanted->usual[kind->name];
+    if (usual != 0 && is_relocated(object, held) && !pyr_loaded_has(object, held, 1, 0)) {
+        self->is_usual &= held == usual;
     }
     return true;
 }

@@ -29,7 +29,8 @@ typedef struct pyr_imports_wanted {
      * it stays. `is_data`: the program may have stored there what it likes. */
     uintptr_t (*choose)(void *context, size_t name, uintptr_t held, bool is_data);
     void *context;
-    /* What the loader finds for each name: a slot that is not bound yet is taken to hold that. */
+    /* What the loader finds for each name: a slot that is not bound yet is taken to hold that; 0:
+     * not known. */
     const uintptr_t *usual;
 } pyr_imports_wanted;
 

@@ -42,7 +42,7 @@ static inline bool pyr_span_is_user(pyr_addr addr, size_t length)
 }
 
 /* Reads the spans of a batch through reader->kind->transfer; reader/batch.c. */
-void pyr_batch_gather(pyr_batch *batch, pyr_reader *reader);
+PYR_HOOK_SAFE void pyr_batch_gather(pyr_batch *batch, pyr_reader *reader);
 
 /* process_vm_readv with one destination: what `pid` uses, and `self` where writev is forbidden. */
 ssize_t pyr_transfer_readv(int64_t pid, const struct iovec *spans, size_t count,

@@ -41,11 +41,11 @@ pyr_batch *pyr_batch_new(size_t capacity);
 void pyr_batch_free(pyr_batch *batch);
 
 /* Empties it: no spans. */
-void pyr_batch_clear(pyr_batch *batch);
+PYR_HOOK_SAFE void pyr_batch_clear(pyr_batch *batch);
 
 /* Adds a span; its index, or -1 when spans or buffer are full or length is 0. The address may be
  * anything. Offsets are kept 8-aligned. */
-int pyr_batch_add(pyr_batch *batch, pyr_addr addr, size_t length);
+PYR_HOOK_SAFE int pyr_batch_add(pyr_batch *batch, pyr_addr addr, size_t length);
 
 /* The bytes of span `index`, or NULL when not all of them arrived. Valid until the next clear. */
 const uint8_t *pyr_batch_get(const pyr_batch *batch, int index);
@@ -64,7 +64,7 @@ PYR_MUST_USE pyr_status pyr_reader_open_image(const uint8_t *image, size_t lengt
 void pyr_reader_close(pyr_reader *reader);
 
 /* Reads all spans of the batch, in order. Never fails as a whole: each span tells its `done`. */
-void pyr_reader_read_batch(pyr_reader *reader, pyr_batch *batch);
+PYR_HOOK_SAFE void pyr_reader_read_batch(pyr_reader *reader, pyr_batch *batch);
 
 /* Reads exactly `length` bytes into `destination`: PYR_OK or PYR_EFAULT (contents undefined). */
 PYR_MUST_USE pyr_status pyr_reader_read(pyr_reader *reader, pyr_addr addr, void *destination,

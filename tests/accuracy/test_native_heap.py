@@ -241,7 +241,7 @@ def test_a_library_loaded_later(tmp_path, library):
 
 
 def test_threads_that_python_does_not_know(tmp_path, library):
-    """They have native frames alone, and their ids."""
+    """They have native frames alone, to the end of their stack, and their ids."""
     done = profiled(
         tmp_path,
         """
@@ -252,7 +252,12 @@ def test_threads_that_python_does_not_know(tmp_path, library):
         """,
         library,
     )
-    native = [s for s in of_domain(done.samples(), "native") if len(s.stack) == 1]
+    native = [
+        s
+        for s in of_domain(done.samples(), "native")
+        if all(file == "<native>" for _, file, _ in s.stack)
+    ]
+    assert {s.stack[-1][0].partition(" ")[2] or s.stack[-1][0] for s in native} == {"[libc.so.6]"}
     assert sum(s.values["heap-space"] for s in native) == pytest.approx(96e6, rel=0.05)
     assert all(s.labels["thread native id"] > 0 for s in native)
 

@@ -179,7 +179,8 @@ static void lost_samples_are_made_up_for(void **state)
         if (allocate(&self, 64, &weight)) {
             if (i % 10 == 0) {
                 self.account = before;
-                pyr_heap_miss(&self.account, 64, (double)(drawn - left - 64), (double)count);
+                pyr_heap_miss(&self.account, 64, self.distance, (double)(drawn - left - 64),
+                              (double)count);
             } else {
                 said += weight.bytes;
             }

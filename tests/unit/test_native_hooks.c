@@ -54,13 +54,13 @@ static void sees_a_library(void **unused)
     (void)unused;
     open_library();
     assert_int_equal(counted_in_library(), 0);
-    pyr_native_hooks_open(&owner, NULL, 0);
+    pyr_native_hooks_open(&owner, NULL, NULL, 0);
     assert_true(counted_in_library() > 0);
     pyr_native_hooks_get_stats(&stats);
     assert_true(stats.exchanged > 0);
     assert_int_equal(stats.refused, 0);
     uint64_t hooked = stats.exchanged;
-    pyr_native_hooks_open(&other, NULL, 0); /* as in the child of a fork */
+    pyr_native_hooks_open(&other, NULL, NULL, 0); /* as in the child of a fork */
     pyr_native_hooks_close(&owner);
     assert_true(counted_in_library() > 0);
     pyr_native_hooks_close(&other);
@@ -74,7 +74,7 @@ static void sees_one_loaded_later(void **unused)
 {
     static int owner;
     (void)unused;
-    pyr_native_hooks_open(&owner, NULL, 0);
+    pyr_native_hooks_open(&owner, NULL, NULL, 0);
     open_library();
     assert_int_equal(counted_in_library(), 0);
     pyr_native_hooks_look();
@@ -95,7 +95,7 @@ static void leaves_alone(void **unused)
     (void)unused;
     open_library();
     uintptr_t inside = (uintptr_t)make;
-    pyr_native_hooks_open(&owner, &inside, 1);
+    pyr_native_hooks_open(&owner, NULL, &inside, 1);
     assert_int_equal(counted_in_library(), 0);
     pyr_native_hooks_close(&owner);
     dlclose(library);
@@ -106,7 +106,7 @@ static void inner_calls_do_not_count(void **unused)
     static int owner;
     (void)unused;
     open_library();
-    pyr_native_hooks_open(&owner, NULL, 0);
+    pyr_native_hooks_open(&owner, NULL, NULL, 0);
     pyr_heap_mine.nested = 1; /* an allocator that has counted */
     assert_int_equal(counted_in_library(), 0);
     pyr_heap_mine.nested = 0;
@@ -151,7 +151,7 @@ static bool child_goes_on(void)
         pyr_native_hooks_postfork_child();
 #ifndef __SANITIZE_THREAD__ /* which ends a child of threads that starts one */
         static int owner;
-        pyr_native_hooks_open(&owner, NULL, 0);
+        pyr_native_hooks_open(&owner, NULL, NULL, 0);
         pyr_native_hooks_look();
         pyr_native_hooks_tick();
 #endif
@@ -174,7 +174,7 @@ static void does_not_wait_for_the_loader(void **unused)
         nap();
     }
     assert_true(child_goes_on());
-    pyr_native_hooks_open(&owner, NULL, 0);
+    pyr_native_hooks_open(&owner, NULL, NULL, 0);
     pyr_native_hooks_look();
     pyr_native_hooks_tick();
     assert_int_equal(counted_in_library(), 0);
