@@ -31,6 +31,9 @@ static bool is_of_locks(const char *file)
         "/asyncio/locks.py",
         "/asyncio/queues.py",
         "/asyncio/mixins.py",
+        "/gevent/thread.py",
+        "/gevent/lock.py",
+        "/eventlet/semaphore.py",
         "/multiprocessing/synchronize.py",
         "/multiprocessing/queues.py",
     };

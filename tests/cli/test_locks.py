@@ -3,6 +3,7 @@
 import json
 
 import pprof
+import pytest
 from conftest import START, good, save, wrong
 
 APP, THREADING = "/app/shop.py", "/usr/lib/python3.11/threading.py"
@@ -53,6 +54,14 @@ def locks(tmp_path):
     add(made, [refill, main], {"lock-acquire": 100})
     add(made, [refill, main], {"lock-release-hold": 4_000_000_000, "lock-release": 100})
     return save(made, tmp_path / "locks.pprof")
+
+
+@pytest.mark.parametrize("file", ["asyncio/locks.py", "gevent/thread.py", "eventlet/semaphore.py"])
+def test_places_are_the_programs(tmp_path, file):
+    made = profile(LOCKS)
+    stack = [("Lock.acquire", "/usr/lib/python3.11/" + file, 9), ("mine", APP, 7)]
+    add(made, stack, {"lock-acquire-wait": 10**9, "lock-acquire": 1}, wait_kind="mutex")
+    assert "shop.py:7:mine" in good("locks", save(made, tmp_path / "locks.pprof"))
 
 
 def test_waiters_and_holders(tmp_path):
