@@ -24,31 +24,32 @@ typedef struct pyr_kept_stack {
     uint32_t labels;    /* string: the program's label set, 0 = none */
 } pyr_kept_stack;
 
+/* What a look at an idle thread touches stands in front, on as few lines of the cache as it can. */
 typedef struct pyr_followed {
     pyr_thread_ref ref;
-    pyr_stack_plan plan;
-    uint32_t name;        /* string of the symbol table, 0 = not known yet */
-    bool listed;          /* found by the last update of the list */
-    bool active;          /* its clock moved at the last look */
-    bool settled;         /* blocked: valid as long as its clock stands still */
-    uint8_t unsure;       /* sights in a row that could not tell whether it had a CPU */
-    bool shares_thread;   /* other interpreters have states of the same kernel thread */
-    bool keeps_account;   /* ... and this one keeps the account of its CPU */
-    int64_t cpu_ns;       /* its clock at the last look, -1 = never looked */
-    int64_t carry_ns;     /* CPU used and not yet put on a stack */
-    int64_t on_cpu_ns;    /* CPU put on stacks and not yet matched by wall time "on-cpu" */
-    int64_t seen_ns;      /* wall time is accounted for until here */
-    int64_t look_ns;      /* next look of an idle thread */
-    int64_t looked_ns;    /* time of the last look */
-    int64_t back_off_ns;  /* distance of such looks */
-    pyr_kept_stack stack; /* of the open run; count 0 with has_run false = none */
+    uint32_t name;       /* string of the symbol table, 0 = not known yet */
+    bool listed;         /* found by the last update of the list */
+    bool active;         /* its clock moved at the last look */
+    bool settled;        /* blocked: valid as long as its clock stands still */
+    uint8_t unsure;      /* sights in a row that could not tell whether it had a CPU */
+    bool shares_thread;  /* other interpreters have states of the same kernel thread */
+    bool keeps_account;  /* ... and this one keeps the account of its CPU */
+    int64_t cpu_ns;      /* its clock at the last look, -1 = never looked */
+    int64_t carry_ns;    /* CPU used and not yet put on a stack */
+    int64_t on_cpu_ns;   /* CPU put on stacks and not yet matched by wall time "on-cpu" */
+    int64_t seen_ns;     /* wall time is accounted for until here */
+    int64_t look_ns;     /* next look of an idle thread */
+    int64_t looked_ns;   /* time of the last look */
+    int64_t back_off_ns; /* distance of such looks, at most */
     bool has_run;
     pyr_state state;                      /* of the open run */
     int64_t run_values[PYR_LIMIT_VALUES]; /* by the row of PYR_SAMPLE_KIND_STACK */
-    pyr_kept_stack blocker;               /* of who had the GIL while the open run waits for it */
-    pyr_thread_ref blocker_ref;           /* when blocker.count > 0 */
-    uint32_t blocker_name;                /* string */
-    pyr_kept_stack busy;                  /* last stack seen on a CPU */
+    pyr_kept_stack stack;                 /* of the open run; count 0 with has_run false = none */
+    pyr_stack_plan plan;
+    pyr_kept_stack blocker;     /* of who had the GIL while the open run waits for it */
+    pyr_thread_ref blocker_ref; /* when blocker.count > 0 */
+    uint32_t blocker_name;      /* string */
+    pyr_kept_stack busy;        /* last stack seen on a CPU */
     bool has_busy;
 } pyr_followed;
 

@@ -36,7 +36,7 @@ enum {
     NAMED_INTERPRETERS = 16,
     BELIEVED = 8,         /* unsure sights in a row before CPU is put on them */
     SUMMED_THREADS = 16,  /* from so many on, the kernel is asked to keep the sum of their CPU */
-    COUNT_TICKS = 4,      /* the kernel's threads are counted at least so often, and when */
+    COUNT_TICKS = 16,     /* the kernel's threads are counted at least so often, and when */
     BARELY = 64,          /* waking to ask for the GIL takes less than this part of the time */
     STEADY = 64,          /* whoever ran but for this part of the time runs now: no need to ask */
     COUNT_CPU_NS = 10000, /* ... so much CPU is unexplained: a thread may have ended */
@@ -385,20 +385,20 @@ static void plan_look(pyr_tick *tick, pyr_followed *thread, bool moved)
 {
     if (moved) {
         thread->active = true;
-        thread->back_off_ns = 2 * tick->interval_ns;
+        thread->back_off_ns = 4 * tick->interval_ns;
     } else {
         thread->active = thread->active && !thread->settled;
         /* Few threads need no distance: so many looks a tick are nearly free. */
-        int64_t most = tick->interval_ns * (int64_t)(tick->count / IDLE_LOOKS);
-        most = most > PYR_TICK_OLDEST_NS / 2 ? PYR_TICK_OLDEST_NS / 2 : most;
+        int64_t most = 2 * tick->interval_ns * (int64_t)(tick->count / IDLE_LOOKS);
+        most = most > PYR_TICK_OLDEST_NS ? PYR_TICK_OLDEST_NS : most;
         int64_t doubled = thread->back_off_ns * 2;
         doubled = doubled > most ? most : doubled;
-        thread->back_off_ns = doubled < tick->interval_ns ? tick->interval_ns : doubled;
+        thread->back_off_ns = doubled < 2 * tick->interval_ns ? 2 * tick->interval_ns : doubled;
     }
-    /* Between one and two distances: no two threads stay in step. */
+    /* Up to a quarter sooner: no two threads stay in step. */
     tick->random = tick->random * 6364136223846793005U + 1442695040888963407U;
-    thread->look_ns = tick->now_ns + thread->back_off_ns +
-                      (int64_t)((tick->random >> 33) % (uint64_t)thread->back_off_ns);
+    thread->look_ns = tick->now_ns + thread->back_off_ns -
+                      (int64_t)((tick->random >> 33) % (uint64_t)(thread->back_off_ns / 4));
     tick->due_ns[thread - tick->followed] = thread->active ? DUE_ACTIVE : thread->look_ns;
 }
 

@@ -16,7 +16,7 @@
 
 typedef struct pyr_tick pyr_tick;
 
-enum { PYR_TICK_OLDEST_NS = 750000000 };
+enum { PYR_TICK_OLDEST_NS = 900000000 };
 
 /* Borrows what the context points to. NULL: out of memory. */
 pyr_tick *pyr_tick_new(const pyr_collect_context *context);
