@@ -228,6 +228,40 @@ static pyr_level coarsest(const pyr_trend *trend)
     return level;
 }
 
+/* Where all rows of a profile pass and belong to one line. */
+static pyr_status visit_total(void *context, const pyr_view_row *row)
+{
+    drawing *d = context;
+    pyr_trend *trend = d->trend;
+    uint64_t place = 0;
+    size_t type = 0;
+    int64_t total = 0;
+    trend->profiles++;
+    if (!find_type(d, row, &type) || !pyr_map_get(d->series_place, (uint64_t)row->series, &place)) {
+        return PYR_OK;
+    }
+    d->has_type = true;
+    pyr_status status = pyr_block_total(row->block, row->packer, type, &total);
+    if (status == PYR_OK && total != 0) {
+        const reach over = reach_of(trend, row);
+        spread(trend, &trend->lines[d->by == NULL ? 0 : d->line_of_series[place] - 1], &over,
+               total);
+    }
+    return status == PYR_ENOENT ? PYR_OK : status;
+}
+
+static bool needs_rows(const drawing *d)
+{
+    bool needs = d->by_function;
+    for (size_t at = 0; at < d->question->count; at++) {
+        needs = needs || d->question->conditions[at].place != PYR_CONDITION_LABEL;
+    }
+    for (size_t at = 0; at < d->series_count; at++) {
+        needs = needs || d->open[at] != 0 || (d->by != NULL && d->line_of_series[at] == 0);
+    }
+    return needs;
+}
+
 static int compare_lines(const void *a, const void *b)
 {
     const pyr_trend_line *left = a;
@@ -326,8 +360,10 @@ pyr_status pyr_trend_init(pyr_trend *trend, pyr_view *view, const pyr_question *
         status = start(&d, view);
     }
     if (status == PYR_OK) {
-        status = pyr_view_scan(view, d.series, d.series_count, question->from_ns,
-                               question->until_ns, coarsest(trend), visit, &d, &trend->damaged);
+        bool by_row = needs_rows(&d);
+        status = (by_row ? pyr_view_scan : pyr_view_scan_totals)(
+            view, d.series, d.series_count, question->from_ns, question->until_ns, coarsest(trend),
+            by_row ? visit : visit_total, &d, &trend->damaged);
         status = status == PYR_OK ? pyr_question_verdict(question) : status;
     }
     if (status == PYR_OK) {

@@ -218,37 +218,60 @@ static bool is_known(uint64_t format)
     return format == FORMAT || format == FORMAT_ALL_ROWS;
 }
 
-pyr_status pyr_block_read(pyr_block *block, const pyr_book *book, pyr_packer *packer,
-                          const void *bytes, size_t length)
+/* What stands before the first section, where *reader is left. */
+static pyr_status read_head(pyr_block *block, const pyr_book *book, pyr_wire_reader *reader)
 {
-    pyr_book_counts counts = pyr_book_count(book);
-    pyr_wire_reader reader = {bytes, (const uint8_t *)bytes + length};
+    size_t lists = pyr_book_count(book).lists;
     uint64_t types = 0;
     uint64_t rows = 0;
-    pyr_status status = pyr_wire_varint(&reader, &block->format);
+    pyr_status status = pyr_wire_varint(reader, &block->format);
     if (status == PYR_OK) {
-        status = pyr_pack_read_below(&reader, counts.lists, &types);
+        status = pyr_pack_read_below(reader, lists, &types);
     }
     if (status == PYR_OK) {
-        status = pyr_pack_read_below(&reader, ROWS, &rows);
+        status = pyr_pack_read_below(reader, ROWS, &rows);
     }
-    if (status == PYR_OK) {
-        status = pyr_pack_read(packer, &reader, &block->scratch);
-    }
-    if (status != PYR_OK || !is_known(block->format) || rows > block->scratch.length) {
-        return status == PYR_ENOMEM ? status : PYR_EBAD;
+    if (status != PYR_OK || !is_known(block->format)) {
+        return PYR_EBAD;
     }
     pyr_book_pair pairs[PYR_BOOK_LIST_PAIRS];
     block->types = (uint32_t)types;
     block->type_count = pyr_book_list_at(book, block->types, pairs);
     block->count = (size_t)rows;
+    return PYR_OK;
+}
+
+pyr_status pyr_block_open(pyr_block *block, const pyr_book *book, const void *bytes, size_t length)
+{
+    pyr_wire_reader reader = {bytes, (const uint8_t *)bytes + length};
+    size_t skipped = 0;
+    pyr_status status = read_head(block, book, &reader);
+    size_t sections = block->format == FORMAT_ALL_ROWS ? 1 : 3; /* keys, and sets */
+    for (size_t at = 0; at < sections && status == PYR_OK; at++) {
+        status = pyr_pack_skip(&reader, &skipped);
+    }
+    block->columns = reader;
+    return status == PYR_OK ? PYR_OK : PYR_EBAD;
+}
+
+pyr_status pyr_block_read(pyr_block *block, const pyr_book *book, pyr_packer *packer,
+                          const void *bytes, size_t length)
+{
+    pyr_wire_reader reader = {bytes, (const uint8_t *)bytes + length};
+    pyr_status status = read_head(block, book, &reader);
+    if (status == PYR_OK) {
+        status = pyr_pack_read(packer, &reader, &block->scratch);
+    }
+    if (status != PYR_OK || block->count > block->scratch.length) {
+        return status == PYR_ENOMEM ? status : PYR_EBAD;
+    }
     pyr_buffer_clear(&block->stacks);
     pyr_buffer_clear(&block->lists);
     if (pyr_buffer_reserve(&block->stacks, block->count * sizeof(uint32_t)) != PYR_OK ||
         pyr_buffer_reserve(&block->lists, block->count * sizeof(uint32_t)) != PYR_OK) {
         return PYR_ENOMEM;
     }
-    status = read_keys(block, counts);
+    status = read_keys(block, pyr_book_count(book));
     if (status == PYR_OK && block->format != FORMAT_ALL_ROWS) {
         status = pyr_column_read_sets(block->count, packer, &reader, &block->scratch, &block->sets);
     }
@@ -318,27 +341,59 @@ static pyr_status read_evidence(pyr_block *block)
     return PYR_OK;
 }
 
-pyr_status pyr_block_values(pyr_block *block, pyr_packer *packer, size_t type)
+/* Finds the values of a type: varints in `scratch` with format 1, else `numbers`. */
+static pyr_status find_values(pyr_block *block, pyr_packer *packer, size_t type,
+                              pyr_wire_reader *reader)
 {
-    pyr_wire_reader reader = block->columns;
     size_t length = 0;
+    bool of_all = block->format == FORMAT_ALL_ROWS;
+    size_t sections = of_all ? 2 : 3;
+    *reader = block->columns;
     if (type >= PYR_SUMS_TYPES) {
         return PYR_EBAD;
     }
-    size_t sections = block->format == FORMAT_ALL_ROWS ? 2 : 3;
     for (size_t at = 0; at < sections * type; at++) {
-        if (pyr_pack_skip(&reader, &length) != PYR_OK) {
+        if (pyr_pack_skip(reader, &length) != PYR_OK) {
             return PYR_EBAD;
         }
     }
-    bool of_all = block->format == FORMAT_ALL_ROWS;
-    pyr_status status = of_all ? pyr_pack_read(packer, &reader, &block->scratch)
-                               : pyr_column_read(&block->numbers, packer, &reader);
+    pyr_status status = of_all ? pyr_pack_read(packer, reader, &block->scratch)
+                               : pyr_column_read(&block->numbers, packer, reader);
     if (status != PYR_OK) {
         return status == PYR_ENOMEM ? status : PYR_EBAD;
     }
-    if ((of_all ? block->scratch.length : block->numbers.lengths.length) == 0) {
-        return PYR_ENOENT;
+    bool is_empty = (of_all ? block->scratch.length : block->numbers.lengths.length) == 0;
+    return is_empty ? PYR_ENOENT : PYR_OK;
+}
+
+pyr_status pyr_block_total(pyr_block *block, pyr_packer *packer, size_t type, int64_t *total)
+{
+    pyr_wire_reader reader;
+    bool of_all = block->format == FORMAT_ALL_ROWS;
+    pyr_status status = find_values(block, packer, type, &reader);
+    pyr_wire_reader inner = {0};
+    *total = 0;
+    if (of_all && status == PYR_OK) {
+        inner = (pyr_wire_reader){block->scratch.data, block->scratch.data + block->scratch.length};
+    }
+    while (status == PYR_OK &&
+           (of_all ? inner.at < inner.end : block->numbers.at < block->numbers.lengths.length)) {
+        int64_t value = 0;
+        status = of_all ? pyr_pack_read_signed(&inner, &value)
+                        : pyr_column_next(&block->numbers, &value);
+        if (__builtin_add_overflow(*total, value, total)) {
+            *total = value > 0 ? INT64_MAX : INT64_MIN;
+        }
+    }
+    return status == PYR_OK || status == PYR_ENOENT || status == PYR_ENOMEM ? status : PYR_EBAD;
+}
+
+pyr_status pyr_block_values(pyr_block *block, pyr_packer *packer, size_t type)
+{
+    pyr_wire_reader reader;
+    pyr_status status = find_values(block, packer, type, &reader);
+    if (status != PYR_OK) {
+        return status;
     }
     pyr_buffer_clear(&block->values);
     pyr_buffer_clear(&block->squares);
@@ -346,7 +401,7 @@ pyr_status pyr_block_values(pyr_block *block, pyr_packer *packer, size_t type)
         pyr_buffer_reserve(&block->squares, block->count * sizeof(double)) != PYR_OK) {
         return PYR_ENOMEM;
     }
-    status = of_all ? read_all_rows(block) : read_values(block, type);
+    status = block->format == FORMAT_ALL_ROWS ? read_all_rows(block) : read_values(block, type);
     if (status == PYR_OK) {
         status = pyr_pack_read(packer, &reader, &block->scratch);
     }

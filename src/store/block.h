@@ -43,6 +43,14 @@ void pyr_block_fini(pyr_block *block);
 PYR_MUST_USE pyr_status pyr_block_read(pyr_block *block, const pyr_book *book, pyr_packer *packer,
                                        const void *bytes, size_t length);
 
+/* The same without stacks and lists: of this only totals can be asked for. */
+PYR_MUST_USE pyr_status pyr_block_open(pyr_block *block, const pyr_book *book, const void *bytes,
+                                       size_t length);
+
+/* The sum of the values of one type, which saturates. PYR_ENOENT: all are 0. */
+PYR_MUST_USE pyr_status pyr_block_total(pyr_block *block, pyr_packer *packer, size_t type,
+                                        int64_t *total);
+
 /* Reads the list of types alone, of which the first 16 bytes are enough. PYR_EBAD. */
 PYR_MUST_USE pyr_status pyr_block_types(const void *bytes, size_t length, uint32_t *types);
 

@@ -303,8 +303,8 @@ static int compare_entries(const void *a, const void *b)
                : (left->profile > right->profile) - (left->profile < right->profile);
 }
 
-static pyr_status visit_profile(pyr_view *view, int64_t profile, pyr_view_visit visit,
-                                void *context)
+static pyr_status visit_profile(pyr_view *view, int64_t profile, bool for_totals,
+                                pyr_view_visit visit, void *context)
 {
     sqlite3_stmt *get = view->get;
     (void)sqlite3_bind_int64(get, 1, profile);
@@ -324,9 +324,11 @@ static pyr_status visit_profile(pyr_view *view, int64_t profile, pyr_view_visit 
         };
         status = find_book(view, row.book_id, &row.book);
         if (status == PYR_OK) {
-            status =
-                pyr_block_read(&view->block, row.book, view->packer, sqlite3_column_blob(get, 7),
-                               (size_t)sqlite3_column_bytes(get, 7));
+            const void *bytes = sqlite3_column_blob(get, 7);
+            size_t length = (size_t)sqlite3_column_bytes(get, 7);
+            status = for_totals
+                         ? pyr_block_open(&view->block, row.book, bytes, length)
+                         : pyr_block_read(&view->block, row.book, view->packer, bytes, length);
         }
         if (status == PYR_OK) {
             status = visit(context, &row);
@@ -351,16 +353,16 @@ static pyr_status list_all(pyr_view *view, const int64_t *series, size_t count, 
     return status;
 }
 
-pyr_status pyr_view_scan(pyr_view *view, const int64_t *series, size_t count, int64_t from_ns,
-                         int64_t until_ns, pyr_level coarsest, pyr_view_visit visit, void *context,
-                         size_t *damaged)
+static pyr_status scan(pyr_view *view, const int64_t *series, size_t count, int64_t from_ns,
+                       int64_t until_ns, pyr_level coarsest, bool for_totals, pyr_view_visit visit,
+                       void *context, size_t *damaged)
 {
     pyr_buffer entries;
     pyr_status status = list_all(view, series, count, from_ns, until_ns, coarsest, &entries);
     const listed *all = (const listed *)(const void *)entries.data;
     *damaged = 0;
     for (size_t at = 0; at < entries.length / sizeof *all && status == PYR_OK; at++) {
-        status = visit_profile(view, all[at].profile, visit, context);
+        status = visit_profile(view, all[at].profile, for_totals, visit, context);
         if (status == PYR_EBAD) {
             (*damaged)++;
             status = PYR_OK;
@@ -368,6 +370,20 @@ pyr_status pyr_view_scan(pyr_view *view, const int64_t *series, size_t count, in
     }
     pyr_buffer_fini(&entries);
     return status;
+}
+
+pyr_status pyr_view_scan(pyr_view *view, const int64_t *series, size_t count, int64_t from_ns,
+                         int64_t until_ns, pyr_level coarsest, pyr_view_visit visit, void *context,
+                         size_t *damaged)
+{
+    return scan(view, series, count, from_ns, until_ns, coarsest, false, visit, context, damaged);
+}
+
+pyr_status pyr_view_scan_totals(pyr_view *view, const int64_t *series, size_t count,
+                                int64_t from_ns, int64_t until_ns, pyr_level coarsest,
+                                pyr_view_visit visit, void *context, size_t *damaged)
+{
+    return scan(view, series, count, from_ns, until_ns, coarsest, true, visit, context, damaged);
 }
 
 static pyr_status read_types(pyr_view *view, int64_t profile, uint32_t *types)
@@ -418,7 +434,7 @@ pyr_status pyr_view_each_types(
 
 pyr_status pyr_view_profile(pyr_view *view, int64_t profile, pyr_view_visit visit, void *context)
 {
-    return visit_profile(view, profile, visit, context);
+    return visit_profile(view, profile, false, visit, context);
 }
 
 pyr_status pyr_view_detail(pyr_view *view, const pyr_view_row *row, pyr_detail *detail)

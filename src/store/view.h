@@ -61,6 +61,12 @@ PYR_MUST_USE pyr_status pyr_view_scan(pyr_view *view, const int64_t *series, siz
                                       int64_t from_ns, int64_t until_ns, pyr_level coarsest,
                                       pyr_view_visit visit, void *context, size_t *damaged);
 
+/* The same for whom totals are enough: stacks and lists of blocks are not read, which is most of
+ * the work; of values there is pyr_block_total. */
+PYR_MUST_USE pyr_status pyr_view_scan_totals(pyr_view *view, const int64_t *series, size_t count,
+                                             int64_t from_ns, int64_t until_ns, pyr_level coarsest,
+                                             pyr_view_visit visit, void *context, size_t *damaged);
+
 /* Calls `visit` for each different list of types (of `book`) that those profiles have: much less
  * work than a scan, since no block is uncompressed. */
 PYR_MUST_USE pyr_status pyr_view_each_types(

@@ -113,6 +113,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             check_book(book);
         }
     } else if (data[0] % 3 == 1) {
+        int64_t total = 0;
+        bool opens = pyr_block_open(&block, book, data + 1, size - 1) == PYR_OK;
+        for (size_t type = 0; opens && type < block.type_count; type++) {
+            (void)!pyr_block_total(&block, packer, type, &total);
+        }
         if (pyr_block_read(&block, book, packer, data + 1, size - 1) == PYR_OK) {
             check_block(&block, book, packer);
         }

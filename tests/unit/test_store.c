@@ -74,7 +74,9 @@ static void sums_and_book_come_back(void **state)
         assert_int_equal(pyr_block_write(&sums, rows, packer, &bytes), PYR_OK);
         pyr_book *copy = reread(book, packer, nothing());
         pyr_block block;
+        pyr_block head;
         pyr_block_init(&block);
+        pyr_block_init(&head);
         assert_int_equal(pyr_block_read(&block, copy, packer, bytes.data, bytes.length), PYR_OK);
         assert_int_equal(block.count, sums.count);
         assert_int_equal(block.type_count, profile->type_count);
@@ -82,6 +84,8 @@ static void sums_and_book_come_back(void **state)
             pyr_status status = pyr_block_values(&block, packer, type);
             uint64_t whole = 0; /* sums wrap: values are of any size here */
             uint64_t expected = 0;
+            int64_t added = 0; /* saturates */
+            int64_t total = 0;
             for (size_t row = 0; row < sums.count; row++) {
                 int64_t value = 0;
                 memcpy(&value, sums.values.data + (row * sums.type_count + type) * sizeof value,
@@ -90,11 +94,18 @@ static void sums_and_book_come_back(void **state)
                 if (status == PYR_OK) {
                     memcpy(&value, block.values.data + row * sizeof value, sizeof value);
                     whole += (uint64_t)value;
+                    if (__builtin_add_overflow(added, value, &added)) {
+                        added = value > 0 ? INT64_MAX : INT64_MIN;
+                    }
                 }
             }
             assert_true(status == PYR_OK || status == PYR_ENOENT);
             assert_int_equal(whole, expected);
+            assert_int_equal(pyr_block_open(&head, copy, bytes.data, bytes.length), PYR_OK);
+            assert_int_equal(pyr_block_total(&head, packer, type, &total), status);
+            assert_true(total == added);
         }
+        pyr_block_fini(&head);
         pyr_block_fini(&block);
         pyr_book_free(copy);
         pyr_buffer_fini(&order);
@@ -175,7 +186,12 @@ static void read_all(const written *w, const pyr_buffer *block, const pyr_buffer
     pyr_block_init(&read);
     pyr_detail_init(&singles);
     (void)!pyr_book_read(book, w->packer, chunk->data, chunk->length);
-    pyr_status status = pyr_block_read(&read, w->book, w->packer, block->data, block->length);
+    pyr_status status = pyr_block_open(&read, w->book, block->data, block->length);
+    for (size_t type = 0; status == PYR_OK && type < read.type_count; type++) {
+        int64_t total = 0;
+        (void)!pyr_block_total(&read, w->packer, type, &total);
+    }
+    status = pyr_block_read(&read, w->book, w->packer, block->data, block->length);
     for (size_t type = 0; status == PYR_OK && type < read.type_count; type++) {
         (void)!pyr_block_values(&read, w->packer, type);
     }
