@@ -26,11 +26,17 @@ static bool is_plain(const char *text)
     return true;
 }
 
+/* Whoever is told of a wrong address may show it, but for what may hold a password. */
+static pyr_status refuse(const char *text, pyr_status status)
+{
+    return strchr(text, '@') != NULL ? PYR_EPERM : status;
+}
+
 pyr_status pyr_address_parse(const char *text, pyr_address *address)
 {
     *address = (pyr_address){0};
     if (strlen(text) >= PYR_LIMIT_URL_BYTES) {
-        return PYR_ETOOBIG;
+        return refuse(text, PYR_ETOOBIG);
     }
     const char *rest = text;
     if (take_scheme(&rest, "unix://") || text[0] == '/') {
@@ -43,11 +49,11 @@ pyr_status pyr_address_parse(const char *text, pyr_address *address)
     }
     address->is_secure = take_scheme(&rest, "https://");
     if (!address->is_secure && !take_scheme(&rest, "http://")) {
-        return PYR_EBAD;
+        return refuse(text, PYR_EBAD);
     }
     size_t host = strcspn(rest, "/");
     if (host == 0 || !is_plain(rest) || strpbrk(rest, "?#") != NULL) {
-        return PYR_EBAD;
+        return refuse(text, PYR_EBAD);
     }
     if (memchr(rest, '@', host) != NULL) {
         return PYR_EPERM;

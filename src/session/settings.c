@@ -223,17 +223,19 @@ pyr_status pyr_settings_copy(pyr_settings *copy, const pyr_settings *settings)
     return PYR_OK;
 }
 
-/* Copies a text without what stands between `://` and `@`: user and password. */
-static void copy_without_passwords(const char *text, char *out, size_t size)
+/* Copies a text without what stands before the last `@` of a host: user and password. A host begins
+ * after `://`; among addresses, where some write none, also at the beginning and after a comma. */
+static void copy_without_passwords(const char *text, bool is_address, char *out, size_t size)
 {
     size_t used = 0;
     while (*text != '\0' && used + sizeof "***" < size) {
-        bool is_host = used >= 3 && memcmp(out + used - 3, "://", 3) == 0;
-        size_t login = is_host ? strcspn(text, "@/, ") : 0;
-        if (login > 0 && text[login] == '@') {
+        bool is_host = (used >= 3 && memcmp(out + used - 3, "://", 3) == 0) ||
+                       (is_address && (used == 0 || strchr(", ", out[used - 1]) != NULL));
+        const char *at = is_host ? memrchr(text, '@', strcspn(text, "/, ")) : NULL;
+        if (at != NULL && at > text) {
             memcpy(out + used, "***", 3);
             used += 3;
-            text += login;
+            text = at;
         }
         out[used++] = *text++;
     }
@@ -246,7 +248,9 @@ static void show(pyr_setting_id id, const char *text, char *out, size_t size)
     if (TABLE[id].kind == PYR_SETTING_SECRET && text[0] != '\0') {
         snprintf(out, size, "***");
     } else {
-        copy_without_passwords(text, out, size);
+        bool is_address =
+            id == PYR_SETTING_URL || id == PYR_SETTING_INTAKE_URL || id == PYR_SETTING_HTTPS_PROXY;
+        copy_without_passwords(text, is_address, out, size);
     }
 }
 

@@ -170,6 +170,7 @@ def test_nothing_is_wrong(tmp_path):
         ({"PYROMETER_URL": "http://127.0.0.1:9"}, "http://127.0.0.1:9 does not answer"),
         ({"PYROMETER_URL": "unix:///nowhere"}, "unix:///nowhere does not answer"),
         ({"PYROMETER_URL": f"http://me:{SECRET}@host"}, "has a user or password"),
+        ({"PYROMETER_URL": f"me:{SECRET}@host:8126"}, "has a user or password"),
         ({"PYROMETER_AGENTLESS": "1"}, "AGENTLESS needs a key"),
         ({"PYROMETER_OUTPUT_PPROF": "/etc/hostname/app"}, "/etc/hostname is no folder"),
         ({"PYROMETER_CONFIG_FILE": "/nowhere"}, "/nowhere is ignored, it cannot be read"),

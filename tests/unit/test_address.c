@@ -48,6 +48,9 @@ static void test_bad_addresses(void **state)
         assert_int_equal(pyr_address_parse(bad[index], &address), PYR_EBAD);
     }
     assert_int_equal(pyr_address_parse("http://user:pass@host/", &address), PYR_EPERM);
+    assert_int_equal(pyr_address_parse("user:pass@host:8126", &address), PYR_EPERM);
+    assert_int_equal(pyr_address_parse("ftp://user:pass@host", &address), PYR_EPERM);
+    assert_int_equal(pyr_address_parse("unix://@name", &address), PYR_EBAD);
     char large[PYR_LIMIT_URL_BYTES + 1];
     memset(large, 'a', sizeof large - 1);
     large[sizeof large - 1] = '\0';

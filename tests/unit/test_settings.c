@@ -498,12 +498,13 @@ static void test_secrets_are_masked(void **state)
     warnings noted = {0};
     pyr_settings_warn warn = {note, &noted};
     pyr_settings settings;
-    char *environment[] = {"DD_API_KEY=hunter2",
-                           "PYROMETER_HTTP_HEADERS=authorization:hunter2",
-                           "HTTPS_PROXY=http://me:hunter2@proxy:3128/",
-                           "DD_TRACE_AGENT_URL=http://a:8126,https://me:hunter2@b/x@y",
-                           "DD_GIT_REPOSITORY_URL=https://hunter2@host/repository",
-                           NULL};
+    char *environment[] = {
+        "DD_API_KEY=hunter2",
+        "PYROMETER_HTTP_HEADERS=authorization:hunter2",
+        "HTTPS_PROXY=me:hunter2@proxy:3128",
+        "DD_TRACE_AGENT_URL=http://a:8126,https://me:p@hunter2@b/x@y,u:hunter2@c",
+        "DD_GIT_REPOSITORY_URL=https://hunter2@host/repository",
+        NULL};
     pyr_settings_init(&settings);
     pyr_settings_read(&settings, environment, warn);
     static pyr_facts facts;
@@ -519,7 +520,7 @@ static void test_secrets_are_masked(void **state)
         assert_null(strstr(shown, SECRET_TEXT));
     }
     pyr_settings_show(&settings, PYR_SETTING_URL, shown);
-    assert_string_equal(shown, "http://a:8126,https://***@b/x@y");
+    assert_string_equal(shown, "http://a:8126,https://***@b/x@y,***@c");
     pyr_settings_show(&settings, PYR_SETTING_API_KEY, shown);
     assert_string_equal(shown, "***");
     /* Nor does a warning say them. */
