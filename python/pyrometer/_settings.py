@@ -19,6 +19,13 @@ def environment_is_off() -> bool:
 
 
 def to_text(value: object) -> str:
+    try:
+        return _to_text(value)
+    except Exception:  # of its own __str__, or it is an integer of too many digits
+        return f"<{type(value).__name__}>"
+
+
+def _to_text(value: object) -> str:
     if isinstance(value, bytes):
         return os.fsdecode(value)
     if isinstance(value, (list, tuple)):

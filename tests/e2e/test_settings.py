@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import textwrap
 import time
 from itertools import product
 
@@ -132,6 +133,26 @@ def test_a_wrong_file_is_one_line(tmp_path):
     assert done.err == (
         "CONFIG_FILE: nowhere.toml is ignored, it cannot be read: No such file or directory\n"
     )
+
+
+def test_values_without_a_text_are_one_line_each(tmp_path):
+    (tmp_path / "wide.toml").write_text(f"max_frames = 0x{'f' * 4000}\n")
+    source = """
+    class Silent:
+        def __str__(self): raise RuntimeError
+    """
+    arguments = "upload_interval=Silent()"
+    done = run(
+        tmp_path,
+        textwrap.dedent(source) + SHOW.format(arguments=arguments),
+        PYROMETER_CONFIG_FILE="wide.toml",
+    )
+    assert done.code == 0 and json.loads(done.out)["running"] is True
+    lines = done.err.splitlines()
+    assert [line.split(" is ignored")[0] for line in lines] == [
+        'config file: "<int>"',
+        'argument: "<Silent>"',
+    ]
 
 
 def test_what_is_not_there_is_said_when_asked_for(tmp_path):
