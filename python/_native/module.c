@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "exception_hook.h"
@@ -38,6 +39,7 @@ enum { LINE_BYTES = 1024, VERSION_BYTES = 64, LIBRARY_PATHS_BYTES = 1 << 15 };
  * also brought this slot. */
 #ifdef Py_mod_multiple_interpreters
 #define FORK_WARNS_OF_THREADS
+enum { LONG_HOOKS_NS = 10000000 }; /* of others after a fork, which may take longer */
 #endif
 
 /* The interpreter's root; its type is CPython's own business. */
@@ -449,27 +451,39 @@ static PyObject *follow_spawns(PyObject *module, PyObject *folder)
 
 #ifdef FORK_WARNS_OF_THREADS
 
+/* Guarded by the GIL, of the last fork: how many more calls of Python code its caller could have
+ * nested, and until when the end of it is waited for. */
+static int left_at_fork;
+static int64_t fork_end_ns;
+
 static PyObject *pause_threads(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    left_at_fork = PyThreadState_Get()->py_recursion_remaining;
     pyr_process_pause();
     Py_RETURN_NONE;
 }
 
+/* Within a hook of somebody else (logging has one) os.fork is not over yet: later, then. */
 static int unpause(void *unused)
 {
     (void)unused;
-    pyr_process_unpause();
+    bool is_within_fork = PyThreadState_Get()->py_recursion_remaining < left_at_fork &&
+                          pyr_clock_monotonic_ns() < fork_end_ns;
+    if (!is_within_fork || !pyr_pending_add(unpause)) {
+        pyr_process_unpause();
+    }
     return 0;
 }
 
-/* Some versions count threads only after this hook. A pending call runs as soon as os.fork is back
+/* Some versions count threads only after all hooks. A pending call runs as soon as os.fork is back
  * in the main thread, which is the only thread there is. */
 static PyObject *unpause_threads(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    fork_end_ns = pyr_clock_monotonic_ns() + LONG_HOOKS_NS;
     if (!pyr_pending_add(unpause)) {
         pyr_process_unpause();
     }

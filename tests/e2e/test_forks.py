@@ -362,11 +362,12 @@ def test_br_117_shared_things_of_multiprocessing(tmp_path):
 
 
 def test_single_threaded_programs_fork_without_a_warning(tmp_path):
-    """CPython 3.12 and later warn of forks with threads; ours must not be the only reason."""
+    """CPython 3.12 and later warn of forks with threads; ours must not be the only reason. Hooks
+    that run after ours, as that of logging, are part of the fork."""
     done = run(
         tmp_path,
         """
-        import os, time, pyrometer.auto
+        import os, time, pyrometer.auto, logging
         from pyrometer import Profiler
         for _ in range(20):
             pid = os.fork()
