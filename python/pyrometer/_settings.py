@@ -39,6 +39,7 @@ def read_file(path: str) -> tuple[dict[str, str], str]:
     """The settings in a TOML file, and what is wrong with it: one sentence, or ""."""
     import tomllib
 
+    path = path.strip()
     try:
         with open(path, "rb") as file:
             content = file.read(_MOST_BYTES + 1)

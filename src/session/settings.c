@@ -108,15 +108,24 @@ static bool read_decimal(const char **text, const char *end, double *value)
     return digits > 0;
 }
 
+/* The text without the blanks around it, such as the end of a line of a file of variables, which
+ * no header of HTTP and no path may have. */
+static const char *trim(const char *text, size_t *length)
+{
+    static const char BLANKS[] = " \t\r\n";
+    text += strspn(text, BLANKS);
+    *length = strlen(text);
+    while (*length > 0 && strchr(BLANKS, text[*length - 1]) != NULL) {
+        (*length)--;
+    }
+    return text;
+}
+
 static bool read_number(pyr_setting_kind kind, const char *text, double *value)
 {
-    while (isspace((unsigned char)*text)) {
-        text++;
-    }
-    const char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1])) {
-        end--;
-    }
+    size_t length = 0;
+    text = trim(text, &length);
+    const char *end = text + length;
     const unit *units = KINDS[kind].units;
     if (kind == PYR_SETTING_BOOL) {
         return find_unit(units, text, (size_t)(end - text), value);
@@ -196,12 +205,13 @@ void pyr_settings_fini(pyr_settings *settings)
     *settings = (pyr_settings){0};
 }
 
-static char *copy_text(const char *text)
+static char *copy_trimmed(const char *text)
 {
-    size_t size = strlen(text) + 1;
-    char *copy = pyr_memory_new(size, 1);
+    size_t length = 0;
+    text = trim(text, &length);
+    char *copy = pyr_memory_new(length + 1, 1);
     if (copy != NULL) {
-        memcpy(copy, text, size);
+        memcpy(copy, text, length);
     }
     return copy;
 }
@@ -212,7 +222,7 @@ pyr_status pyr_settings_copy(pyr_settings *copy, const pyr_settings *settings)
     bool complete = true;
     for (int id = 0; id < PYR_SETTINGS; id++) {
         if (copy->states[id].text != NULL) {
-            copy->states[id].text = complete ? copy_text(settings->states[id].text) : NULL;
+            copy->states[id].text = complete ? copy_trimmed(settings->states[id].text) : NULL;
             complete = copy->states[id].text != NULL;
         }
     }
@@ -275,7 +285,13 @@ static void warn_wrong(const pyr_settings *settings, pyr_setting_id id, const ch
 static char *text_to_keep(const struct pyr_setting_state *state, pyr_setting_id id,
                           const char *text)
 {
-    return id == PYR_SETTING_TAGS ? pyr_tags_join(text, state->text) : copy_text(text);
+    char *copy = copy_trimmed(text);
+    if (copy == NULL || id != PYR_SETTING_TAGS) {
+        return copy;
+    }
+    char *tags = pyr_tags_join(copy, state->text);
+    pyr_memory_free(copy);
+    return tags;
 }
 
 void pyr_settings_set(pyr_settings *settings, pyr_setting_id id, const char *text,

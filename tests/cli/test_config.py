@@ -131,7 +131,7 @@ def test_a_wrong_file_is_one_line(tmp_path, content, expected):
 def test_a_file_of_odd_and_large_texts(tmp_path):
     """All of it has to reach the program, in one variable."""
     file = tmp_path / "settings.toml"
-    odd = '\u00e9\u20ac\U0001f600\\"\n' * 300
+    odd = '\u00e9\u20ac\U0001f600\\"\n' * 300 + "end"
     file.write_text(
         f"service = {json.dumps(odd, ensure_ascii=False)}\nenv = 'é'\n" + '# "\n' * 6000
     )

@@ -491,6 +491,22 @@ static void test_tags_add_up(void **state)
     pyr_settings_fini(&settings);
 }
 
+/* A file of variables with ends of lines of Windows, a secret that was written with `echo`. */
+static void test_blanks_around_a_value_do_not_count(void **state)
+{
+    (void)state;
+    char *environment[] = {"DD_API_KEY=key\r\n", "DD_SERVICE= my shop \t", "DD_TAGS=a:b,c:d e\r",
+                           "PYROMETER_MAX_FRAMES= 7\r", NULL};
+    pyr_settings settings;
+    pyr_settings_init(&settings);
+    pyr_settings_read(&settings, environment, (pyr_settings_warn){NULL, NULL});
+    assert_string_equal(pyr_settings_text(&settings, PYR_SETTING_API_KEY), "key");
+    assert_string_equal(pyr_settings_text(&settings, PYR_SETTING_SERVICE), "my shop");
+    assert_string_equal(pyr_settings_text(&settings, PYR_SETTING_TAGS), "a:b,c:d e");
+    assert_int_equal(pyr_settings_integer(&settings, PYR_SETTING_MAX_FRAMES), 7);
+    pyr_settings_fini(&settings);
+}
+
 static void test_secrets_are_masked(void **state)
 {
     (void)state;
@@ -618,6 +634,7 @@ int main(void)
         cmocka_unit_test(test_every_variable_of_ddtrace_is_known),
         cmocka_unit_test(test_false_always_wins),
         cmocka_unit_test(test_tags_add_up),
+        cmocka_unit_test(test_blanks_around_a_value_do_not_count),
         cmocka_unit_test(test_secrets_are_masked),
         cmocka_unit_test(test_settings_of_collectors_that_are_not_there),
         cmocka_unit_test(test_out_of_memory),
