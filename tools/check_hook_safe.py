@@ -18,7 +18,7 @@ from c_source import ROOT, c_files, finish, without_comments
 
 LIBC = set(
     """memcpy memmove memset memcmp memchr strlen strnlen syscall clock_gettime getpid gettid
-    geteuid getrandom madvise mmap close fstat process_vm_readv process_vm_writev
+    geteuid getrandom madvise mmap close fstat unlink process_vm_readv process_vm_writev
     pthread_mutex_init
     pthread_mutex_trylock pthread_mutex_unlock pthread_self raise sem_post sched_yield log expm1
     va_start va_end va_arg offsetof""".split()

@@ -49,6 +49,6 @@ const char *pyr_status_name(pyr_status status);
 const char *pyr_status_text(pyr_status status);
 
 /* The closest code for an errno value (errno 0 gives PYR_OK). */
-pyr_status pyr_status_from_errno(int error);
+PYR_HOOK_SAFE pyr_status pyr_status_from_errno(int error);
 
 #endif

@@ -122,7 +122,7 @@ PYR_MUST_USE pyr_status pyr_os_file_write_at(const char *path, uint64_t offset, 
 PYR_MUST_USE pyr_status pyr_os_file_publish(const char *from, const char *to);
 
 /* Removes a file; PYR_ENOENT when somebody else did. */
-pyr_status pyr_os_file_remove(const char *path);
+PYR_HOOK_SAFE pyr_status pyr_os_file_remove(const char *path);
 
 typedef struct pyr_os_file {
     const char *name; /* without folder */

@@ -33,9 +33,9 @@ int64_t pyr_guard_holds(const pyr_guard *guard, const char *collector, char *why
 /* The collector's counter, until the guard is closed. NULL: none. */
 _Atomic uint32_t *pyr_guard_counter(pyr_guard *guard, const char *collector);
 
-/* The end of this process is not the profiler's doing: the file goes. Any thread; counters may
- * still be used. */
-void pyr_guard_end(pyr_guard *guard);
+/* The end of this process is not the profiler's doing: the file goes. Any thread, also in a signal
+ * handler; counters may still be used. */
+PYR_HOOK_SAFE void pyr_guard_end(pyr_guard *guard);
 
 /* Frees it, and leaves the file as it is. */
 void pyr_guard_close(pyr_guard *guard);

@@ -434,6 +434,7 @@ void pyr_session_flush_from_signal(pyr_session *session, int64_t deadline_ns)
 {
     hurry(session, deadline_ns);
     (void)!pyr_scheduler_flush_from_signal(session->scheduler, deadline_ns);
+    pyr_guard_end(session->guard); /* served in time or not: no collector has asked for the end */
 }
 
 /* ------------------------------------------------------------------------------------- facts */
