@@ -332,8 +332,9 @@ static pyr_status make_headers(const datadog *made, const char *boundary, pyr_bu
     if (made->entity[0] != '\0') {
         pyr_buffer_format(out, "datadog-entity-id: %s\n", made->entity);
     }
-    if (made->texts.external_env[0] != '\0') {
-        pyr_buffer_format(out, "datadog-external-env: %s\n", made->texts.external_env);
+    const char *external_env = made->texts.external_env;
+    if (external_env[0] != '\0' && external_env[strcspn(external_env, "\r\n")] == '\0') {
+        pyr_buffer_format(out, "datadog-external-env: %s\n", external_env);
     }
     return pyr_buffer_append(out, "", 1);
 }

@@ -15,8 +15,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "export/http.h"
@@ -343,14 +345,31 @@ static void set_text(char *to, size_t size, const char *text)
     snprintf(to, size, "%s", text != NULL ? text : "");
 }
 
+/* Another one of these would have the receiver read another body than the one that is sent. */
+static bool says_what_the_body_is(const char *name, size_t length)
+{
+    static const char *const names[] = {"content-length", "content-type", "content-encoding",
+                                        "transfer-encoding"};
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        if (strlen(names[index]) == length && strncasecmp(names[index], name, length) == 0) {
+            pyr_log_add(PYR_LOG_WARNING,
+                        "HTTP_HEADERS: %s is left out: it is the profiler's to say", names[index]);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Header lines of "name:value,name:value"; what has no name or no value is left out. */
 static void add_user_headers(pyr_buffer *out, const char *list)
 {
     while (list != NULL && *list != '\0') {
+        list += strspn(list, " ");
         int length = (int)strcspn(list, ",");
         int name = (int)strcspn(list, ":,");
         const char *value = list + name + 1;
-        if (name > 0 && name + 1 < length && memchr(list, '\n', (size_t)length) == NULL) {
+        if (name > 0 && name + 1 < length && strcspn(list, "\r\n") >= (size_t)length &&
+            !says_what_the_body_is(list, (size_t)name)) {
             pyr_buffer_format(out, "%.*s: %.*s\n", name, list, length - name - 1, value);
         }
         list += length + (list[length] == ',' ? 1 : 0);

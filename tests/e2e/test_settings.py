@@ -135,6 +135,14 @@ def test_a_wrong_file_is_one_line(tmp_path):
     )
 
 
+def test_a_pipe_for_a_file_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    done = run(tmp_path, SHOW.format(arguments=""), PYROMETER_CONFIG_FILE=str(pipe))
+    assert done.code == 0 and json.loads(done.out)["running"] is True
+    assert done.err == f"CONFIG_FILE: {pipe} is ignored, it cannot be read: not a regular file\n"
+
+
 def test_values_without_a_text_are_one_line_each(tmp_path):
     (tmp_path / "wide.toml").write_text(f"max_frames = 0x{'f' * 4000}\n")
     source = """

@@ -175,6 +175,18 @@ def test_the_key_is_never_written(tmp_path, stub):
     assert {got.headers["x-pass"] for got in stub.uploads} == {"word-1234"}
 
 
+def test_headers_that_would_change_the_body_are_left_out(tmp_path, stub):
+    got, done = upload(
+        tmp_path, stub, DD_EXTERNAL_ENV="a\r\nContent-Length: 5", PYROMETER_HTTP_HEADERS=
+        "content-Length:5, Transfer-Encoding:chunked,X-One:1\r\nX-Two:2,X-Three:3",
+    )  # fmt: skip
+    assert got.tags() and got.headers["x-three"] == "3"
+    assert "x-one" not in got.headers and "x-two" not in got.headers
+    assert [line.split(":")[1] for line in done.lines] == [
+        " content-length is left out", " transfer-encoding is left out"
+    ]  # fmt: skip
+
+
 def test_agentless_without_a_key_is_one_line(tmp_path):
     done = run(tmp_path, WINDOW, DD_PROFILING_AGENTLESS="true", PYROMETER_OUTPUT_PPROF="out/app")
     assert len(done.lines) == 1 and "DD_API_KEY" in done.err
