@@ -3,7 +3,6 @@
 What they are and what they may be is the core's business (docs/settings.md).
 """
 
-import errno
 import os
 
 _OFF = ("0", "false", "no", "off")
@@ -42,8 +41,8 @@ def read_file(path: str) -> tuple[dict[str, str], str]:
 
     path = path.strip()
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(errno.EINVAL, "not a regular file")  # a pipe may never end
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe may never end
+            return {}, f"CONFIG_FILE: {path} is ignored, it is not a regular file"
         with open(path, "rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:

@@ -140,7 +140,7 @@ def test_a_pipe_for_a_file_is_not_waited_for(tmp_path):
     os.mkfifo(pipe)
     done = run(tmp_path, SHOW.format(arguments=""), PYROMETER_CONFIG_FILE=str(pipe))
     assert done.code == 0 and json.loads(done.out)["running"] is True
-    assert done.err == f"CONFIG_FILE: {pipe} is ignored, it cannot be read: not a regular file\n"
+    assert done.err == f"CONFIG_FILE: {pipe} is ignored, it is not a regular file\n"
 
 
 def test_values_without_a_text_are_one_line_each(tmp_path):
