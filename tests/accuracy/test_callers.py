@@ -174,8 +174,14 @@ def test_no_impossible_callers(tmp_path, name):
     print(f"{name}: {looks} looks at the program, {len(wrong)} wrong, {changing} at callers only")
     assert not wrong, wrong[:5]
     assert looks >= LOOKS, [document["tick"] for document in found.documents]
-    seen = {name for sample in found.samples for name in python_names(sample)}
-    assert callers.keys() - {"suspend"} <= seen  # whose moment is short
+    # What is over sooner than it is looked at is seen only where its thread lost the CPU meanwhile,
+    # which on a quiet machine it hardly does: at least its callers are.
+    stacks = [python_names(sample) for sample in found.samples]
+    seen = {name for stack in stacks for name in stack}
+    hiding = {b for stack in stacks for a, b in zip(stack, stack[1:]) if a == "<changing frames>"}
+    unseen = {name for name in callers.keys() - seen if not callers[name] & hiding}
+    assert not unseen - {"suspend"}
+    assert len(callers.keys() & seen) > len(callers) // 2
 
 
 def test_br_083_await_chains_are_whole(tmp_path):
