@@ -176,8 +176,10 @@ def test_br_073_locks_of_greenlets(place, order):
     assert (given, deadlocks, rings) == (200 + 200 + 2 + 20 + 20, 0, 0)
     assert hook == "12 of 12 methods"
     (profile,) = profiles
-    taken = sum(
-        sample.values["lock-acquire"] for sample in profile.samples if sample.stack[0][0] == "take"
+    taken = sum(  # a greenlet that begins allocates before it has a frame
+        sample.values["lock-acquire"]
+        for sample in profile.samples
+        if sample.stack and sample.stack[0][0] == "take"
     )
     assert 800 <= taken <= 1100
 
