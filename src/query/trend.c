@@ -175,17 +175,25 @@ static bool find_type(const drawing *d, const pyr_view_row *row, size_t *type)
     return false;
 }
 
+/* Counts a profile; false: nothing of it is asked for. */
+static bool begin(drawing *d, const pyr_view_row *row, size_t *type, uint64_t *place)
+{
+    d->trend->profiles++;
+    bool is_asked_for =
+        find_type(d, row, type) && pyr_map_get(d->series_place, (uint64_t)row->series, place);
+    d->has_type = d->has_type || is_asked_for;
+    return is_asked_for;
+}
+
 static pyr_status visit(void *context, const pyr_view_row *row)
 {
     drawing *d = context;
     pyr_trend *trend = d->trend;
     uint64_t place = 0;
     size_t type = 0;
-    trend->profiles++;
-    if (!find_type(d, row, &type) || !pyr_map_get(d->series_place, (uint64_t)row->series, &place)) {
+    if (!begin(d, row, &type, &place)) {
         return PYR_OK;
     }
-    d->has_type = true;
     pyr_status status = change_book(d, row);
     if (status == PYR_OK) {
         status = pyr_sieve_start(d->sieve, row, d->open[place]);
@@ -236,11 +244,9 @@ static pyr_status visit_total(void *context, const pyr_view_row *row)
     uint64_t place = 0;
     size_t type = 0;
     int64_t total = 0;
-    trend->profiles++;
-    if (!find_type(d, row, &type) || !pyr_map_get(d->series_place, (uint64_t)row->series, &place)) {
+    if (!begin(d, row, &type, &place)) {
         return PYR_OK;
     }
-    d->has_type = true;
     pyr_status status = pyr_block_total(row->block, row->packer, type, &total);
     if (status == PYR_OK && total != 0) {
         const reach over = reach_of(trend, row);
