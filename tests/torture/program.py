@@ -273,22 +273,37 @@ def interpreters() -> None:
 # ----------------------------------------------------------------------------------- objects
 
 
+MOST_MORTALS = 2000
+
+
 class Mortal:
     """In a cycle with itself; its end allocates."""
 
+    made = 0  # by one thread
+    ended = 0  # by whichever collects, one at a time
+
     def __init__(self) -> None:
         self.me = self
+        Mortal.made += 1
 
     def __del__(self) -> None:
         [str(i) for i in range(5)]
+        Mortal.ended += 1
 
 
 @hell()
 def garbage() -> None:
-    """A collection at nearly each allocation (the threshold is 1 for the whole program)."""
+    """A collection at nearly each allocation (the threshold is 1 for the whole program).
+
+    The thread that collects waits for the GIL among all others while it ends mortals. Were as many
+    made meanwhile as its turns allow, each collection would have more to do than the last one, and
+    the thread that it befell would never come back: so CPython does it, also unprofiled."""
     gc.set_threshold(1)
     for _ in range(50):
         Mortal()
+    while Mortal.made - Mortal.ended > MOST_MORTALS and not stopping:
+        gc.collect()  # nothing, where another thread is at it
+        time.sleep(0.001)
     types.SimpleNamespace(**{f"k{i}": [i] for i in range(20)})
 
 
