@@ -1,7 +1,7 @@
 """Calls back when a module is imported, now if it is there already.
 
 The finder stands first on `sys.meta_path` only while it waits for something, and lets the others
-find: it but wraps the loader of a module that is waited for.
+find: it but wraps the loader of a module that is waited for. Reloads come through it as well.
 """
 
 import sys
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Callback = Callable[[ModuleType], None]
 
 _waiting: "dict[str, list[Callback]]" = {}
+_each_time: "set[Callback]" = set()  # those that go on to wait
 
 
 class _Loader:
@@ -60,6 +61,9 @@ class _Finder:
 
 def _call_back(name: str, module: "ModuleType") -> None:
     callbacks = _waiting.pop(name, [])
+    lasting = [callback for callback in callbacks if callback in _each_time]
+    if lasting:
+        _waiting[name] = lasting
     if not _waiting and _Finder in sys.meta_path:
         sys.meta_path.remove(_Finder)
     for callback in callbacks:
@@ -69,13 +73,17 @@ def _call_back(name: str, module: "ModuleType") -> None:
             pass  # the program's import must not fail for our sake
 
 
-def when_imported(name: str, callback: "Callback") -> None:
-    """Calls `callback(module)` once, after the module `name` has been imported."""
+def when_imported(name: str, callback: "Callback", each_time: bool = False) -> None:
+    """Calls `callback(module)` after the module `name` has been imported: once, or each time that
+    its code runs anew, as in a reload."""
     module = sys.modules.get(name)
     spec = getattr(module, "__spec__", None)
     if module is not None and not getattr(spec, "_initializing", False):
         callback(module)
-        return
+        if not each_time:
+            return
+    if each_time:
+        _each_time.add(callback)
     _waiting.setdefault(name, []).append(callback)
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _DDTRACE = "ddtrace.profiling.profiler"
 _taken: set[str] = set()
+_configured: list[object] = []  # by pyroscope.configure; it outlives a reload of that module
 
 
 def _profile(**settings: object) -> object:
@@ -87,8 +88,6 @@ class _Finder:
 def _take_pyroscope(module: "ModuleType") -> None:
     from pyrometer import labels
 
-    started: list[object] = []
-
     def configure(
         app_name: str | None = None,
         application_name: str | None = None,
@@ -96,13 +95,13 @@ def _take_pyroscope(module: "ModuleType") -> None:
         tags: dict[str, str] | None = None,
         **others: object,
     ) -> bool:
-        started.append(_profile(service=application_name or app_name, tags=tags))
-        _start(started[-1])
+        _configured.append(_profile(service=application_name or app_name, tags=tags))
+        _start(_configured[-1])
         return True
 
     def shutdown(*arguments: object, **others: object) -> None:
-        while started:
-            started.pop().stop()  # type: ignore[attr-defined]
+        while _configured:
+            _configured.pop().stop()  # type: ignore[attr-defined]
 
     def tag_wrapper(tags: dict[str, object], *arguments: object, **others: object) -> labels:
         return labels(**{str(name): value for name, value in tags.items()})
@@ -128,7 +127,7 @@ def install(names: "Sequence[str]") -> None:
         if name == "ddtrace" and _DDTRACE not in sys.modules:
             sys.meta_path.insert(0, _Finder)
         elif name == "pyroscope":
-            _imports.when_imported("pyroscope", _take_pyroscope)
+            _imports.when_imported("pyroscope", _take_pyroscope, each_time=True)
 
 
 def other_profiler() -> str:

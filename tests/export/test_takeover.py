@@ -220,6 +220,32 @@ def test_in_the_place_of_pyroscope(start):
     assert document["identity"]["service"] == "shop" and document["identity"]["tags"] == "a:b"
 
 
+def test_a_reload_does_not_give_pyroscope_back(start):
+    source = (
+        BURN
+        + """
+import importlib, sys
+import pyroscope
+pyroscope.configure(application_name="shop", server_address="http://127.0.0.1:1")
+import pyrometer
+for again in range(2):
+    assert importlib.reload(pyroscope) is pyroscope
+    print(pyroscope.configure.__module__, type(pyroscope.__spec__.loader).__name__)
+burn(0.2)
+print(pyrometer.Profiler().status()["running"])
+pyroscope.shutdown()
+print(pyrometer.Profiler().status()["running"])
+del sys.modules["pyroscope"]
+import pyroscope as anew
+print(anew is pyroscope, anew.configure.__module__)
+"""
+    )
+    done, files = start(source, PYROMETER_TAKEOVER="pyroscope")
+    taken = "pyrometer._takeover SourceFileLoader\n"
+    assert done.stdout == taken * 2 + "True\nFalse\nFalse pyrometer._takeover\n"
+    assert functions(files)["burn", None] > 0.1e9
+
+
 def test_unset_it_gives_pyroscope_back(start):
     done, files = start(PYROSCOPE)
     assert done.stdout == "pyroscope\n"
