@@ -258,8 +258,9 @@ static void show(pyr_setting_id id, const char *text, char *out, size_t size)
     if (TABLE[id].kind == PYR_SETTING_SECRET && text[0] != '\0') {
         snprintf(out, size, "***");
     } else {
-        bool is_address =
-            id == PYR_SETTING_URL || id == PYR_SETTING_INTAKE_URL || id == PYR_SETTING_HTTPS_PROXY;
+        bool is_address = id == PYR_SETTING_URL || id == PYR_SETTING_INTAKE_URL ||
+                          id == PYR_SETTING_HTTPS_PROXY || id == PYR_SETTING_AGENT_HOST ||
+                          id == PYR_SETTING_SITE;
         copy_without_passwords(text, is_address, out, size);
     }
 }

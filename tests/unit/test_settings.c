@@ -519,6 +519,8 @@ static void test_secrets_are_masked(void **state)
         "PYROMETER_HTTP_HEADERS=authorization:hunter2",
         "HTTPS_PROXY=me:hunter2@proxy:3128",
         "DD_TRACE_AGENT_URL=http://a:8126,https://me:p@hunter2@b/x@y,u:hunter2@c",
+        "DD_AGENT_HOST=me:hunter2@host",
+        "DD_SITE=hunter2@site",
         "DD_GIT_REPOSITORY_URL=https://hunter2@host/repository",
         NULL};
     pyr_settings_init(&settings);
@@ -526,7 +528,7 @@ static void test_secrets_are_masked(void **state)
     static pyr_facts facts;
     facts.count = 0;
     pyr_settings_facts(&settings, &facts, true);
-    assert_int_equal(facts.count, 2 * 5);
+    assert_int_equal(facts.count, 2 * 7);
     for (size_t row = 0; row < facts.count; row++) {
         assert_null(strstr(facts.rows[row].text, SECRET_TEXT));
     }
@@ -537,6 +539,8 @@ static void test_secrets_are_masked(void **state)
     }
     pyr_settings_show(&settings, PYR_SETTING_URL, shown);
     assert_string_equal(shown, "http://a:8126,https://***@b/x@y,***@c");
+    pyr_settings_show(&settings, PYR_SETTING_AGENT_HOST, shown);
+    assert_string_equal(shown, "***@host");
     pyr_settings_show(&settings, PYR_SETTING_API_KEY, shown);
     assert_string_equal(shown, "***");
     /* Nor does a warning say them. */
