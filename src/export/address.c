@@ -65,3 +65,23 @@ pyr_status pyr_address_parse(const char *text, pyr_address *address)
     memcpy(address->base, text, length);
     return PYR_OK;
 }
+
+void pyr_address_explain(const char *text, pyr_status status, char *why, size_t why_size)
+{
+    if (status == PYR_EPERM) {
+        snprintf(why, why_size,
+                 "the address has a user or password in it; use HTTP_HEADERS for what is secret");
+    } else {
+        snprintf(why, why_size,
+                 "\"%.100s\" is no address: http://host:port, https://host or unix:///path is",
+                 text);
+    }
+}
+
+const char *pyr_address_next(const char **rest, size_t *length)
+{
+    const char *begin = *rest + strspn(*rest, ", ");
+    *length = strcspn(begin, ", ");
+    *rest = begin + *length;
+    return begin;
+}

@@ -121,11 +121,11 @@ static void choose_places(const pyr_exporter_options *options, pyr_export_places
                                      "PYROMETER_API_KEY or DD_API_KEY");
     }
     if (is_set(options->urls)) {
-        for (const char *rest = options->urls; *rest != '\0';) {
-            rest += strspn(rest, ", ");
-            size_t length = strcspn(rest, ", ");
-            add_place(places, "", rest, length);
-            rest += length;
+        size_t length;
+        const char *rest = options->urls;
+        const char *url = pyr_address_next(&rest, &length);
+        for (; length > 0; url = pyr_address_next(&rest, &length)) {
+            add_place(places, "", url, length);
         }
     } else if (is_set(options->agent_host)) {
         const char *host = options->agent_host;
@@ -222,12 +222,7 @@ static pyr_status open_datadog(const pyr_exporter_options *options, void **expor
     made->is_found = take_mark(&place, FOUND_MARK);
     status = pyr_address_parse(place, &made->address);
     if (status != PYR_OK) {
-        snprintf(why, why_size,
-                 status == PYR_EPERM
-                     ? "an address must not hold a password; use PYROMETER_HTTP_HEADERS"
-                     : "\"%.100s\" is no address: http://host:port, https://host or "
-                       "unix:///path is expected",
-                 place);
+        pyr_address_explain(place, status, why, why_size);
         goto out;
     }
     take_options(made, options);

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "encode/encode.h"
+#include "export/address.h"
 #include "os/os.h"
 #include "session/process.h"
 #include "session/settings_sources.h"
@@ -77,6 +78,24 @@ static const char *why_fixed(pyr_setting_id id)
     }
 }
 
+/* Whether all addresses in the text are some. */
+static bool check_addresses(const char *text, char *why, size_t why_size)
+{
+    char one[PYR_LIMIT_URL_BYTES + 1];
+    pyr_address address;
+    size_t length;
+    const char *at = pyr_address_next(&text, &length);
+    for (; length > 0; at = pyr_address_next(&text, &length)) {
+        snprintf(one, sizeof one, "%.*s", (int)length, at);
+        pyr_status status = pyr_address_parse(one, &address);
+        if (status != PYR_OK) {
+            pyr_address_explain(one, status, why, why_size);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool pyr_control_check(const char *word, char *why, size_t why_size)
 {
     char name[64], reason[PYR_CONTROL_ERROR_BYTES] = "";
@@ -106,6 +125,11 @@ bool pyr_control_check(const char *word, char *why, size_t why_size)
     pyr_setting_value value;
     if (pyr_setting_parse(pyr_setting_get((pyr_setting_id)id), word + length + 1, &value, reason,
                           sizeof reason) != PYR_OK) {
+        snprintf(why, why_size, "%s: %s", name, reason);
+        return false;
+    }
+    bool is_address = id == PYR_SETTING_URL || id == PYR_SETTING_INTAKE_URL;
+    if (is_address && !check_addresses(word + length + 1, reason, sizeof reason)) {
         snprintf(why, why_size, "%s: %s", name, reason);
         return false;
     }

@@ -126,6 +126,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(tmp_path):
         (["set", "sampling_interval=90s"], "SAMPLING_INTERVAL"),
         (["set", "sampling_interval"], "NAME=VALUE"),
         (["set"], "NAME=VALUE"),
+        (["set", "url=ftp://x"], "no address"),
         (["set", "enabled=false"], "start and stop"),
         (["start", "process_pct=5"], "when the process starts"),
         (["stop", "max_frames=5"], "nothing more"),

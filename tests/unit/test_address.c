@@ -60,11 +60,25 @@ static void test_bad_addresses(void **state)
     assert_int_equal(pyr_address_parse(large, &address), PYR_OK);
 }
 
+static void test_lists(void **state)
+{
+    (void)state;
+    size_t length;
+    const char *rest = " ,http://a, b,,";
+    assert_memory_equal(pyr_address_next(&rest, &length), "http://a", 8);
+    assert_int_equal(length, 8);
+    assert_memory_equal(pyr_address_next(&rest, &length), "b", 1);
+    assert_int_equal(length, 1);
+    pyr_address_next(&rest, &length);
+    assert_int_equal(length, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_addresses),
         cmocka_unit_test(test_bad_addresses),
+        cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

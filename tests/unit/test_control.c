@@ -114,6 +114,8 @@ static void test_requests(void **state)
     ASK("set\0sampling_interval=5ms\0TAGS=a:b=c", 1, NULL);
     assert_int_equal(last_count, 3);
     assert_string_equal(last_words[2], "TAGS=a:b=c");
+    ASK("set\0url=http://a:8126, unix:///b", 1, NULL);
+    ASK("set\0url=", 1, NULL); /* back to what is found */
     assert_false(pyr_control_is_self());
 }
 
@@ -130,6 +132,10 @@ static void test_what_is_refused(void **state)
     ASK("set\0sampling_intervall=5ms", 0, "did you mean SAMPLING_INTERVAL?");
     ASK("set\0sampling_interval=5y", 0, "SAMPLING_INTERVAL: ");
     ASK("set\0enabled=false", 0, "start and stop");
+    ASK("set\0url=ftp://x", 0, "URL: \"ftp://x\" is no address");
+    ASK("set\0url=http://a:8126,b:8126", 0, "URL: \"b:8126\" is no address");
+    ASK("start\0url=http://me:hunter2@a", 0, "URL: the address has a user or password in it");
+    ASK("set\0intake_url=datadoghq.eu", 0, "INTAKE_URL: \"datadoghq.eu\" is no address");
     ASK("start\0process_pct=50", 0, "when the process starts");
     assert_int_equal(last_count, 0);
 }
