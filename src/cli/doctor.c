@@ -34,6 +34,7 @@
 #include "os/task.h"
 #include "reader/reader.h"
 #include "session/exporting.h"
+#include "session/flight.h"
 #include "session/identity.h"
 
 enum { TEXT_BYTES = 1024, SLICE_KERNEL_MAJOR = 6, SLICE_KERNEL_MINOR = 12 };
@@ -234,15 +235,9 @@ static void check_receiver(report *to, const pyr_exporter_options *options, cons
     const char *space = strrchr(place, ' ');
     const char *text = space != NULL ? space + 1 : place;
     pyr_status status = pyr_address_parse(text, &address);
-    if (status == PYR_EPERM) {
-        tell(to, "target", PROBLEM,
-             "the address to send to has a user or password in it; use "
-             "HTTP_HEADERS for what is secret");
-        return;
-    }
     if (status != PYR_OK) {
-        tell(to, "target", PROBLEM,
-             "\"%s\" is no address: http://host:port, https://host or unix:///path is", text);
+        pyr_address_explain(text, status, why, sizeof why);
+        tell(to, "target", PROBLEM, "%s", why);
         return;
     }
     if (pyr_http_load(why, sizeof why) != PYR_OK) {
@@ -297,6 +292,16 @@ static void check_targets(report *to)
     }
 }
 
+static void check_flight(report *to)
+{
+    const pyr_settings *settings = &to->applied.settings;
+    char folder[PYR_LIMIT_PATH_BYTES];
+    if (pyr_settings_bool(settings, PYR_SETTING_FLIGHT_RECORDER_ENABLED)) {
+        pyr_flight_folder(settings, folder, sizeof folder);
+        check_folder(to, "the folder of recordings", folder);
+    }
+}
+
 /* --------------------------------------------------------------------------------- process */
 
 static void check_process(report *to)
@@ -339,6 +344,7 @@ static void run_checks(report *to)
     check_python(to);
     check_machine(to);
     check_targets(to);
+    check_flight(to);
     if (to->as_json) {
         pyr_json_end(&to->json, ']');
         pyr_json_integer(&to->json, "problems", (int64_t)to->problems);

@@ -107,14 +107,19 @@ static void remove_oldest(const char *folder)
     pyr_memory_free(list);
 }
 
+void pyr_flight_folder(const pyr_settings *settings, char *folder, size_t size)
+{
+    pyr_exporting_folder(pyr_settings_text(settings, PYR_SETTING_FLIGHT_RECORDER_DIR),
+                         "pyrometer-flight", folder, size);
+}
+
 static pyr_status make_file(pyr_flight *flight)
 {
     const pyr_flight_options *options = &flight->options;
     const pyr_identity *identity = options->identity;
     char folder[PYR_LIMIT_PATH_BYTES];
     uint8_t head[PYR_SLICES_HEAD_BYTES];
-    pyr_exporting_folder(pyr_settings_text(options->settings, PYR_SETTING_FLIGHT_RECORDER_DIR),
-                         "pyrometer-flight", folder, sizeof folder);
+    pyr_flight_folder(options->settings, folder, sizeof folder);
     flight->bytes =
         (uint64_t)pyr_settings_integer(options->settings, PYR_SETTING_FLIGHT_RECORDER_BYTES);
     snprintf(flight->path, sizeof flight->path, "%.*s/%" PRId64 ".%" PRId64 SUFFIX,

@@ -37,6 +37,9 @@ typedef struct pyr_flight_options {
     void *context;
 } pyr_flight_options;
 
+/* Its folder, as the settings say; absolute. */
+void pyr_flight_folder(const pyr_settings *settings, char *folder, size_t size);
+
 /* Makes the file, if the settings want one, and removes the oldest ones of processes that are gone
  * when there are many. NULL: it is off; where that is no choice, the log says why. Every function
  * below takes NULL for a flight recorder that is off. */

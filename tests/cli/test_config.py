@@ -73,11 +73,12 @@ def test_secrets_are_masked(options):
             "PYROMETER_HTTP_HEADERS": f"authorization:{SECRET}",
             "PYROMETER_URL": f"http://me:{SECRET}@host:1",
             "HTTPS_PROXY": f"http://me:{SECRET}@proxy:3128",
+            "DD_AGENT_HOST": f"me:{SECRET}@agent",
         },
     )
     assert done.returncode == 0
     assert SECRET not in done.stdout + done.stderr
-    assert "***@host:1" in done.stdout
+    assert "***@host:1" in done.stdout and "***@agent" in done.stdout
 
 
 def test_control_characters_reach_no_terminal():
@@ -171,6 +172,7 @@ def test_nothing_is_wrong(tmp_path):
         ({"PYROMETER_URL": "unix:///nowhere"}, "unix:///nowhere does not answer"),
         ({"PYROMETER_URL": f"http://me:{SECRET}@host"}, "has a user or password"),
         ({"PYROMETER_URL": f"me:{SECRET}@host:8126"}, "has a user or password"),
+        ({"DD_AGENT_HOST": f"me:{SECRET}@host"}, "has a user or password"),
         ({"PYROMETER_AGENTLESS": "1"}, "AGENTLESS needs a key"),
         ({"PYROMETER_OUTPUT_PPROF": "/etc/hostname/app"}, "/etc/hostname is no folder"),
         ({"PYROMETER_CONFIG_FILE": "/nowhere"}, "/nowhere is ignored, it cannot be read"),
@@ -180,6 +182,20 @@ def test_one_problem(environment, expected):
     found = problems(doctor(**environment))
     assert len(found) == 1 and expected in found[0]
     assert SECRET not in found[0]
+
+
+def test_the_folder_of_recordings(tmp_path):
+    (tmp_path / "file").touch()
+    bad = {"PYROMETER_FLIGHT_RECORDER_DIR": f"{tmp_path}/file/flight"}
+    assert problems(doctor(**bad)) == [], "it is off"
+    on = {"PYROMETER_FLIGHT_RECORDER_ENABLED": "true"}
+    (found,) = problems(doctor(**on, **bad))
+    assert found.startswith("the folder of recordings") and f"{tmp_path}/file is no folder" in found
+    good = {"PYROMETER_FLIGHT_RECORDER_DIR": f"{tmp_path}/flight"}
+    checks = doctor(**on, **good)
+    assert problems(checks) == [] and not (tmp_path / "flight").exists()
+    said = f"the folder of recordings {tmp_path}/flight can be written"
+    assert said in [row["text"] for row in checks]
 
 
 class Answer(BaseHTTPRequestHandler):
