@@ -48,33 +48,51 @@ done
 
 sources=$(content_hash CMakeLists.txt pyproject.toml README.md LICENSE src python ui/dist)
 mkdir -p "$STATE"
-: >"$STATE/pythons.new"
-for entry in "${found[@]}"; do
-    read -r version interpreter place <<<"$entry"
-    if [ "$place" = forky ]; then
-        prefix=("$in_forky")
-        folder=/opt/pyrometer/$(basename "$STATE")/$version
-    else
-        prefix=()
-        folder=$STATE/$version
-    fi
+
+# folder_of VERSION PLACE: of the environment, as seen by its Python.
+folder_of() {
+    if [ "$2" = forky ]; then echo "/opt/pyrometer/$(basename "$STATE")/$1"; else echo "$STATE/$1"; fi
+}
+prepare() { # VERSION INTERPRETER PLACE
+    local version=$1 interpreter=$2 place=$3 prefix=() folder installed log
+    [ "$place" = forky ] && prefix=("$in_forky")
+    folder=$(folder_of "$version" "$place")
     # 3.11 on Debian has no pip of its own outside a virtual environment; inside one it always has.
     make_venv "$interpreter" "$folder" tools/requirements-test.txt ${prefix[@]+"${prefix[@]}"}
     installed=$(${prefix[@]+"${prefix[@]}"} cat "$folder/installed" 2>/dev/null || true)
-    if [ "$installed" != "$sources" ]; then
-        say "installing pyrometer for Python $version"
-        log=$STATE/install-$version.log
-        ${prefix[@]+"${prefix[@]}"} "$folder/bin/python" -m pip install -v --no-build-isolation \
-            --no-deps --force-reinstall --config-settings=build-dir="$folder/build" "$ROOT" \
-            </dev/null >"$log" 2>&1 || {
-            tail -n 30 "$log" >&2
-            die "pip install failed for Python $version, see $log"
-        }
-        printf '%s' "$sources" |
-            ${prefix[@]+"${prefix[@]}"} tee "$folder/installed" >/dev/null
+    [ "$installed" = "$sources" ] && return
+    say "installing pyrometer for Python $version"
+    log=$STATE/install-$version.log
+    ${prefix[@]+"${prefix[@]}"} "$folder/bin/python" -m pip install -v --no-build-isolation \
+        --no-deps --force-reinstall --config-settings=build-dir="$folder/build" "$ROOT" \
+        </dev/null >"$log" 2>&1 || {
+        tail -n 30 "$log" >&2
+        die "pip install failed for Python $version, see $log"
+    }
+    printf '%s' "$sources" |
+        ${prefix[@]+"${prefix[@]}"} tee "$folder/installed" >/dev/null
+}
+
+# As many at a time as there are CPUs: each waits for downloads, and for what takes one CPU alone.
+running=0
+failed=0
+for entry in "${found[@]}"; do
+    read -r version interpreter place <<<"$entry"
+    if [ $running -ge "$(nproc)" ]; then
+        wait -n || failed=1
+        running=$((running - 1))
     fi
-    printf '%s\t%s\t%s\n' "$version" "$folder/bin/python" "$place" >>"$STATE/pythons.new"
+    prepare "$version" "$interpreter" "$place" &
+    running=$((running + 1))
 done
+for (( ; running > 0; running--)); do
+    wait -n || failed=1
+done
+[ $failed = 0 ] || exit 1
+for entry in "${found[@]}"; do
+    read -r version interpreter place <<<"$entry"
+    printf '%s\t%s\t%s\n' "$version" "$(folder_of "$version" "$place")/bin/python" "$place"
+done >"$STATE/pythons.new"
 mv "$STATE/pythons.new" "$STATE/pythons"
 for minor in 3.11 3.12 3.13 3.14 3.15; do
     case "$minors" in *" $minor "*) ;; *)
