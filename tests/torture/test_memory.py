@@ -30,9 +30,22 @@ class Noisy:
 def generate(n):
     for i in range(n): yield [i] * i
 
+def descend(depth, error):
+    if depth == 0: raise error
+    descend(depth - 1, error)
+
+# What no allocator can give: a limit on address space makes it less.
+too_large = 1 << 62
+
+def has_no_memory(allocate):
+    try: allocate()
+    except MemoryError as error: return str(error) == "" and error.__context__ is None
+    return False
+
 def turn(seed):
+    '''Everything that the program can see of it, which depends on the seed alone.'''
     mine = random.Random(seed)
-    kept = []
+    kept, seen = [], []
     for i in range(200):
         size = mine.choice([1, 20, 500, 513, 5000, 200_000])
         kept.append(mine.choice([bytes, bytearray])(size))
@@ -40,19 +53,38 @@ def turn(seed):
         for _ in range(mine.randrange(20)): grown += bytes(size % 1000)
         if len(kept) > 50: kept.pop(mine.randrange(len(kept)))
         Noisy()
-        try: raise ValueError(f"{size} {i}")
-        except ValueError as error: kept.append(str(error))
+        # Tracebacks are allocated while the error is on its way.
+        raised = ValueError(f"{size} {i}")
+        try: descend(i % 20, raised)
+        except ValueError as error:
+            kept.append(str(error))
+            depth, traceback = 0, error.__traceback__
+            while traceback: depth, traceback = depth + 1, traceback.tb_next
+            seen.append((error is raised, error.__context__, depth))
+        raised.__traceback__ = None  # in a cycle with the frames
         exec(f"def made_{i}(): return [{i}] * {i % 50}", scope := {})
         kept.append(scope[f"made_{i}"]())
-    return sum(len(one) for one in generate(30))
+        seen.append((size, len(grown), len(kept), sys.exc_info()))
+    few = [1]
+    seen.append(has_no_memory(lambda: bytes(too_large)))
+    seen.append(has_no_memory(lambda: few.extend(range(too_large // 8))))
+    seen += [few, [(type(one).__name__, len(one)) for one in kept]]
+    return repr((seen, sum(len(one) for one in generate(30))))
 
-def together(count, seconds):
+def expect(count):
+    '''What turns are; here, before a start.'''
+    expected = [turn(seed) for seed in range(count)]
+    assert all("False" not in one for one in expected), expected
+    return expected
+
+def together(count, seconds, expected=None):
+    expected = expected or expect(count)
     end = time.monotonic() + seconds
     done = []
     def run(seed):
         turns = 0
-        while time.monotonic() < end:
-            assert turn(seed) == 435
+        while turns == 0 or time.monotonic() < end:
+            assert turn(seed) == expected[seed]
             turns += 1
         done.append(turns)
     threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
@@ -89,17 +121,25 @@ HELLS = {
 
 @pytest.mark.parametrize("hell", HELLS)
 def test_br_033_every_allocator_with_collections_all_the_time(tmp_path, hell):
-    """Objects with allocating finalizers, exceptions, generators, code that dies; the collector of
-    garbage runs at each allocation."""
+    """Objects with allocating finalizers, exceptions, generators, code that dies, memory that is
+    refused; the collector of garbage runs at each allocation. All is as it was before the start."""
     options, settings = HELLS[hell]
     survive(
         tmp_path,
         f"""
+import resource
+gc.set_threshold(1)
+if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # which needs address space itself
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), resource.RLIM_INFINITY))
+    too_large = 6 << 30
+expected = expect(4)
 profiler = Profiler()
 profiler.start()
-gc.set_threshold(1)
-threads, done = together(4, {LONG or 1})
+threads, done = together(4, {LONG or 1}, expected)
 for thread in threads: thread.join()
+assert len(done) == 4, done
 gc.set_threshold(700)
 kept = [bytearray(100_000) for _ in range(300)]
 status = profiler.status()["heap"]
