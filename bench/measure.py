@@ -68,7 +68,7 @@ def workload(
             environment["BENCH_WAKE"] = c_library(HERE / "wake.c")
         command = [sys.executable, str(HERE / "workload.py"), name, str(count)]
         ended = subprocess.run(
-            command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300
+            command, env=environment, cwd=folder, capture_output=True, text=True, timeout=900
         )
         try:
             return json.loads(ended.stdout.splitlines()[-1])

@@ -61,6 +61,9 @@ ROWS = {
     "native": Row("malloc and free in a C library, native heap on", "ns", 10, "more than none"),
     "build-1M": Row("a million objects kept, then freed: each", "ns", 1.05, "ratio to none"),
     "build-10M": Row("ten million of them: each", "ns", 1.05, "ratio to none"),
+    "build-100M": Row("a hundred million of them: each", "ns", 1.05, "ratio to none"),
+    "build-10M-growth": Row("each of ten million to a million", "times", 1.1, "ratio to none"),
+    "build-100M-growth": Row("each of a hundred million to one", "times", 1.1, "ratio to none"),
     "lock": Row("`with lock`, a threading.Lock", "ns", 1.15, "ratio to none"),
     "rlock": Row("`with lock`, a threading.RLock", "ns", 1.15, "ratio to none"),
     "handoff": Row("two locks handed to and fro by two threads", "ns", 1.03, "ratio to none"),
@@ -109,6 +112,20 @@ def events(row: str, kind: str, count: int = 0) -> Callable[[Options, int], Figu
             result = measure.workload(name, kind, count, 0.2, min(options.seconds, 2))
             values[name] = result["ns"]
         return {row: values}
+
+    return run
+
+
+def build(row: str, count: int) -> Callable[[Options, int], Figures]:
+    """Objects that are kept; whether each costs more when there are many."""
+
+    def run(options: Options, turn: int) -> Figures:
+        figures: Figures = {row: {}, f"{row}-growth": {}}
+        for name in rotated(options.profilers(), turn):
+            result = measure.workload(name, "build", count, 0, 0)
+            figures[row][name] = result["ns"]
+            figures[f"{row}-growth"][name] = result["growth"]
+        return figures
 
     return run
 
@@ -278,7 +295,12 @@ def experiments() -> list[Experiment]:
         Experiment(events("alloc", "alloc", 0), ["alloc"]),
         Experiment(native_allocations, ["native"]),
         Experiment(events("build-1M", "build", 1_000_000), ["build-1M"]),
-        Experiment(events("build-10M", "build", 10_000_000), ["build-10M"]),
+        Experiment(build("build-10M", 10_000_000), ["build-10M", "build-10M-growth"]),
+        Experiment(
+            build("build-100M", 100_000_000),
+            ["build-100M", "build-100M-growth"],
+            lambda options: min(options.rounds, 3),  # six GB, a minute and a half each
+        ),
         *(
             Experiment(events(row, row), [row])
             for row in ("lock", "rlock", "handoff", "async-lock", "raise", "raise-deep", "gc")
