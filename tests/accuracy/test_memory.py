@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
 import pytest
@@ -16,6 +17,8 @@ from truth import agent
 
 SIGMAS = 4
 TIMES = int(os.environ.get("PYROMETER_ALLOCATION_TIMES", "1"))
+HALF_RUNS = int(os.environ.get("PYROMETER_HALF_RUNS", "1"))
+LEAK_SEEDS = int(os.environ.get("PYROMETER_LEAK_SEEDS", "0"))
 ALONE = {
     "PYROMETER_STACK_ENABLED": "false",
     "PYROMETER_LOCK_ENABLED": "false",
@@ -152,40 +155,52 @@ def test_live_heap(tmp_path, kept):
     assert last.total("heap-space") < 0.03 * truth
 
 
+@pytest.mark.timeout(120 + 30 * HALF_RUNS)
 def test_a_half_that_is_freed(tmp_path):
-    """A random half of what is kept is freed; the rest is within the stated error."""
-    done = profiled(
-        tmp_path,
-        """
-        import json, random, sys
-        from pyrometer import Profiler
+    """A random half of what is kept is freed; the rest is within the stated error, which is small.
+    PYROMETER_HALF_RUNS=100 says how often it is within three of them: at least in 99 of 100."""
+    outside = 0
+    for run in range(HALF_RUNS):
+        folder = tmp_path / str(run)
+        folder.mkdir()
+        done = profiled(
+            folder,
+            """
+            import json, random, sys
+            from pyrometer import Profiler
 
-        random.seed(5)
-        def left(n): return [bytes(1000 - sys.getsizeof(b"")) for _ in range(n)]
-        def right(n): return [bytearray(5000 - 1) for _ in range(n)]
-        profiler = Profiler()
-        profiler.start()
-        kept = left(100_000) + right(20_000)
-        random.shuffle(kept)
-        del kept[::2]
-        profiler.flush(30)
-        status = profiler.status()["heap"]
-        print(json.dumps([
-            sum(1000 for one in kept if type(one) is bytes),
-            sum(5000 + sys.getsizeof(bytearray()) for one in kept if type(one) is bytearray),
-            len(kept), status,
-        ]))
-        profiler.stop()
-        """,
-    )
-    left, right, count, status = json.loads(done.out)
-    error = status["live_bytes_standard_error"]
-    print(f"{100 * error / (left + right):.2f} % stated")
-    assert error < 0.02 * (left + right)
-    assert abs(status["live_bytes"] - left - right - 120_000 * 8) < SIGMAS * error
-    assert status["live_count"] == pytest.approx(count * 1.17, rel=0.15)  # arrays are two blocks
-    live = by_function(done.profiles()[0].samples, "heap-space")
-    assert live["left"] + live["right"] == pytest.approx(left + right, abs=SIGMAS * error + 1e6)
+            random.seed(int(sys.argv[1]))
+            def left(n): return [bytes(1000 - sys.getsizeof(b"")) for _ in range(n)]
+            def right(n): return [bytearray(5000 - 1) for _ in range(n)]
+            profiler = Profiler()
+            profiler.start()
+            kept = left(104_000) + right(20_800)
+            random.shuffle(kept)
+            del kept[::2]
+            profiler.flush(30)
+            status = profiler.status()["heap"]
+            print(json.dumps([
+                sum(1000 for one in kept if type(one) is bytes),
+                sum(5000 + sys.getsizeof(bytearray()) for one in kept if type(one) is bytearray),
+                len(kept), status,
+            ]))
+            profiler.stop()
+            """,
+            run + 5,
+        )
+        left, right, count, status = json.loads(done.out)
+        error = status["live_bytes_standard_error"]
+        off = status["live_bytes"] - left - right - 124_800 * 8
+        print(f"{100 * error / (left + right):.2f} % stated, off by {off / error:.2f} of that")
+        assert error < 0.02 * (left + right)
+        assert HALF_RUNS > 1 or abs(off) < SIGMAS * error
+        outside += abs(off) > 3 * error
+        # Arrays are two blocks.
+        assert status["live_count"] == pytest.approx(count * 1.17, rel=0.15)
+        live = by_function(done.profiles()[0].samples, "heap-space")
+        near = (5 if HALF_RUNS > 1 else SIGMAS) * error + 1e6
+        assert live["left"] + live["right"] == pytest.approx(left + right, abs=near)
+    assert outside <= max(HALF_RUNS // 100, 1)
 
 
 def test_br_039_large_lists_and_small_ones_alike(tmp_path):
@@ -459,6 +474,61 @@ def test_what_was_there_before_the_start_is_explained(tmp_path, allocator):
     assert after["arenas_bytes"] < before["arenas_bytes"] - 100e6
 
 
+@pytest.mark.skipif(LEAK_SEEDS == 0, reason="five minutes: PYROMETER_LEAK_SEEDS=10 runs it")
+@pytest.mark.timeout(900)
+def test_a_slow_leak_ranks_first(tmp_path):
+    """A megabyte a minute among a hundred a second that come and go and ten caches that level off:
+    30 windows of ten seconds, programs of so many seeds side by side."""
+    source = """
+        import random, sys, time
+        from pyrometer import Profiler
+
+        random.seed(int(sys.argv[1]))
+        leaked, caches = [], [{} for _ in range(10)]
+        def leak():
+            leaked.append(bytearray(10_000))
+        def fill(cache, most):
+            key = random.randrange(most)
+            cache[key] = cache.get(key) or bytearray(20_000)
+        def churn():
+            for _ in range(20): bytearray(random.randrange(80_000)), [None] * 1000
+
+        profiler = Profiler()
+        profiler.start()
+        begin, made, turn = time.monotonic(), 0, 0
+        for window in range(1, 31):
+            while (now := time.monotonic() - begin) < 10 * window:
+                while made < 1e8 * now:
+                    churn()
+                    made += 20 * 48_000
+                while len(leaked) < now / 60 * 100: leak()
+                while turn < 20 * now:
+                    turn += 1
+                    for number, cache in enumerate(caches): fill(cache, 30 * (number + 1))
+                time.sleep(0.02)
+            profiler.flush(30)
+        print(made / 1e6 / now)
+        profiler.stop()
+        """
+
+    def run(seed):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        settings = {"timeout": 800, "PYROMETER_UPLOAD_INTERVAL": "1h"}
+        return profiled(folder, source, seed, **settings)
+
+    first = alarms = 0
+    with ThreadPoolExecutor(LEAK_SEEDS) as pool:
+        for done in pool.map(run, range(LEAK_SEEDS)):
+            sites = documents(done)[29]["leak_sites"]
+            first += sites[0]["function"] == "leak" and sites[0]["suspect"]
+            suspects = [site["function"] for site in sites if site["suspect"]]
+            alarms += len(suspects) - suspects.count("leak")
+            print(f"{float(done.out):.0f} MB/s of churn; suspects: {suspects}")
+    assert first >= 0.9 * LEAK_SEEDS
+    assert alarms == 0
+
+
 def test_a_leak_ranks_first_and_caches_are_quiet(tmp_path):
     """A line that leaks among churn, caches that fill up and level off, and sessions that come and
     go: windows are short here. Longer ones are simulated in tests/unit/test_heap_trend.c."""
@@ -469,7 +539,7 @@ def test_a_leak_ranks_first_and_caches_are_quiet(tmp_path):
         from pyrometer import Profiler
 
         random.seed(3)
-        leaked, caches, sessions = [], [{} for _ in range(5)], []
+        leaked, caches, sessions = [], [{} for _ in range(10)], []
         def leak():
             leaked.append(bytearray(40_000))
         def fill(cache, most):
