@@ -30,12 +30,22 @@ typedef struct space {
     uint32_t buckets[BUCKETS];
 } space;
 
+/* A stack with its nodes, root at the end of the arrays. */
+typedef struct path {
+    uint32_t count; /* 0 = none */
+    uint32_t omitted;
+    uint32_t root; /* the node of the cut */
+    pyr_frame frames[PYR_LIMIT_FRAMES];
+    uint32_t nodes[PYR_LIMIT_FRAMES];
+} path;
+
 struct pyr_heap_stacks {
     space *space;
     uint64_t seed;
     uint32_t used; /* nodes from the start that were ever used */
     uint32_t free; /* first of the free ones among them */
     uint32_t count;
+    path last; /* the stack held last, as long as no node was freed since */
 };
 
 pyr_heap_stacks *pyr_heap_stacks_new(void)
@@ -101,6 +111,7 @@ static void free_from(pyr_heap_stacks *stacks, uint32_t at)
 {
     node *nodes = stacks->space->nodes;
     while (at != 0 && nodes[at].held == 0) {
+        stacks->last.count = 0;
         uint32_t parent = nodes[at].parent;
         uint32_t *link = bucket_of(stacks, parent, nodes[at].function, nodes[at].line);
         while (*link != at) {
@@ -115,17 +126,42 @@ static void free_from(pyr_heap_stacks *stacks, uint32_t at)
     }
 }
 
+/* How many frames, from the root on, are those of the stack held last. */
+static uint32_t count_same(const path *last, const pyr_frame *frames, uint32_t count)
+{
+    const pyr_frame *known = last->frames + PYR_LIMIT_FRAMES, *fresh = frames + count;
+    const pyr_frame *end = fresh - (count < last->count ? count : last->count);
+    while (fresh > end && known[-1].line == fresh[-1].line &&
+           known[-1].function == fresh[-1].function) {
+        known--;
+        fresh--;
+    }
+    return (uint32_t)(frames + count - fresh);
+}
+
+/* From stack to stack little changes but at the leaf: the nodes of the part that is the same are
+ * those of the stack before. */
 uint32_t pyr_heap_stacks_hold(pyr_heap_stacks *stacks, const pyr_frame *frames, uint32_t count,
                               uint32_t omitted)
 {
-    uint32_t at = get_child(stacks, 0, OMITTED, omitted);
-    for (uint32_t i = count; at != 0 && i-- > 0;) {
-        uint32_t child = get_child(stacks, at, frames[i].function, frames[i].line);
+    path *last = &stacks->last;
+    if (last->count == 0 || last->omitted != omitted) {
+        last->count = 0;
+        last->omitted = omitted;
+        last->root = get_child(stacks, 0, OMITTED, omitted);
+    }
+    uint32_t same = count_same(last, frames, count);
+    uint32_t at = same > 0 ? last->nodes[PYR_LIMIT_FRAMES - same] : last->root;
+    for (uint32_t i = same + 1; at != 0 && i <= count; i++) {
+        pyr_frame frame = frames[count - i];
+        uint32_t child = get_child(stacks, at, frame.function, frame.line);
         if (child == 0) {
             free_from(stacks, at);
         }
-        at = child;
+        at = last->nodes[PYR_LIMIT_FRAMES - i] = child;
+        last->frames[PYR_LIMIT_FRAMES - i] = frame;
     }
+    last->count = at != 0 ? count : 0;
     if (at != 0) {
         stacks->space->nodes[at].held++;
     }
@@ -169,6 +205,7 @@ void pyr_heap_stacks_renew(pyr_heap_stacks *stacks, const pyr_symbols *from, pyr
 {
     node *nodes = stacks->space->nodes;
     memset(stacks->space->buckets, 0, sizeof stacks->space->buckets);
+    stacks->last.count = 0;
     for (uint32_t at = 1; at < stacks->used; at++) {
         if (nodes[at].held == 0) {
             continue; /* a free one: its link is that of the free ones */
@@ -189,6 +226,7 @@ void pyr_heap_stacks_clear(pyr_heap_stacks *stacks)
     stacks->used = 1;
     stacks->free = 0;
     stacks->count = 0;
+    stacks->last.count = 0;
 }
 
 size_t pyr_heap_stacks_memory(void)

@@ -1,10 +1,9 @@
 /* Walking the own thread's frames; see the header.
  *
- * Owns a table of (code object, unit of bytecode) -> (function, line), four places a set, and the
- * scratch for texts; all guarded by `lock`, which a hook tries for a moment only. Any thread of the
- * program calls, in allocator hooks too: no function here but new, free, renew and tend may
- * allocate or wait. Memory is read directly: only of the calling thread's own live frames, the code
- * objects in them, and the texts and line tables of those.
+ * Owns the names of code objects (own_names.h) and the stack of the walk before; all guarded by
+ * `lock`, which a hook tries for a moment only. Any thread of the program calls, in allocator hooks
+ * too: no function here but new, free, renew and tend may allocate or wait. Memory is read
+ * directly: only of the calling thread's own live frames and the code objects in them.
  */
 #include "unwind/own_stack.h"
 
@@ -17,16 +16,14 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "cpython/layout_fields.h"
-#include "cpython/linetable.h"
-#include "cpython/objects.h"
+#include "unwind/own_names.h"
 
 enum {
 #ifdef PYR_HOSTILE
-    SETS = 4,
+    TRAIL = 4,
 #else
-    SETS = 1 << 11, /* times 4 places of 32 bytes: 256 KiB */
+    TRAIL = 256, /* frames of the walk before that are remembered */
 #endif
-    WAYS = 4,
     THREADS = 1024, /* names of threads remembered */
     THREAD_PROBES = 8,
     LOCK_TRIES = 64,
@@ -34,16 +31,22 @@ enum {
     OWNER_GENERATOR = 1,  /* FRAME_OWNED_BY_GENERATOR, the same on all versions */
 };
 
-static const uint32_t NO_UNIT = UINT32_MAX;    /* the place of the code object itself: no line */
-static const uint32_t BEFORE = UINT32_MAX - 1; /* a frame that has not begun: the first line */
+/* A frame as it lies in memory. */
+typedef struct step {
+    pyr_addr code; /* maybe tagged */
+    pyr_addr instr;
+    uint8_t owner;
+} step;
 
-typedef struct place {
-    pyr_addr code; /* 0 = empty */
-    uint64_t sequence;
-    uint32_t unit;
-    uint32_t function;
-    uint32_t line;
-} place;
+/* The whole stack that was walked last, root at the end, so that what is unchanged from stack to
+ * stack stays in its place. */
+typedef struct trail {
+    uint32_t count;    /* steps; 0 = nothing is known */
+    uint64_t sequence; /* of deaths, when they were walked */
+    step steps[TRAIL];
+    uint32_t shown[TRAIL];   /* of a step and those nearer the root: how many have a frame */
+    pyr_frame frames[TRAIL]; /* without gaps, root at the end */
+} trail;
 
 typedef struct thread_name {
     uint64_t native_id; /* 0 = empty */
@@ -60,16 +63,15 @@ struct pyr_own_stacks {
     pyr_symbols *before;  /* a share of the table before: a hook may be about to read from it */
     const pyr_label_source *label_source; /* NULL = the program has no labels */
     pyr_context_kinds kinds;
-    uint32_t unnamed; /* function "<name not known>" */
-    uint32_t turn;    /* which place of a full set goes next */
+    pyr_own_names *names;
+    uint32_t nothing; /* function "<no Python frame>" */
     uint64_t seed;
-    char name[PYR_LIMIT_NAME_BYTES];
-    char file[PYR_LIMIT_PATH_BYTES];
     _Atomic uint64_t epoch; /* written under the lock */
     _Atomic int wants_room;
-    _Atomic uint64_t walks, busy, frames, misses, unnamed_frames;
+    _Atomic uint64_t walks, busy, frames, misses, unnamed;
+    trail trail;
+    step steps[TRAIL]; /* of the walk that goes on, leaf first */
     thread_name threads[THREADS];
-    place places[SETS * WAYS];
 };
 
 static void count(_Atomic uint64_t *counter, uint64_t more)
@@ -85,9 +87,10 @@ static void take_symbols(pyr_own_stacks *stacks, pyr_symbols *symbols)
     atomic_store(&stacks->epoch, atomic_fetch_add(&epochs, 1) + 1);
     pyr_symbols_release(stacks->before);
     stacks->before = stacks->symbols;
-    static const char unnamed[] = "<name not known>";
+    static const char nothing[] = "<no Python frame>";
     stacks->symbols = pyr_symbols_share(symbols);
-    stacks->unnamed = pyr_symbols_function(symbols, unnamed, sizeof unnamed - 1, "", 0, 0);
+    pyr_own_names_renew(stacks->names, symbols);
+    stacks->nothing = pyr_symbols_function(symbols, nothing, sizeof nothing - 1, "", 0, 0);
     pyr_symbols_reserve(symbols);
 }
 
@@ -96,9 +99,13 @@ pyr_own_stacks *pyr_own_stacks_new(const pyr_layout *layout, pyr_addr code_type,
                                    unsigned max_frames)
 {
     pyr_own_stacks *stacks = pyr_memory_new(1, sizeof *stacks);
-    if (!stacks) {
+    pyr_own_names *names = pyr_own_names_new(layout, deaths);
+    if (!stacks || !names) {
+        pyr_memory_free(stacks);
+        pyr_own_names_free(names);
         return NULL;
     }
+    stacks->names = names;
     stacks->layout = layout;
     stacks->code_type = code_type;
     stacks->deaths = deaths;
@@ -117,6 +124,7 @@ void pyr_own_stacks_free(pyr_own_stacks *stacks)
         pyr_symbols_release(stacks->symbols);
         pyr_symbols_release(stacks->before);
         pyr_lock_fini(&stacks->lock);
+        pyr_own_names_free(stacks->names);
         pyr_memory_free(stacks);
     }
 }
@@ -124,8 +132,8 @@ void pyr_own_stacks_free(pyr_own_stacks *stacks)
 void pyr_own_stacks_renew(pyr_own_stacks *stacks, pyr_symbols *symbols)
 {
     pyr_lock_acquire(&stacks->lock);
-    memset(stacks->places, 0, sizeof stacks->places);
     memset(stacks->threads, 0, sizeof stacks->threads);
+    stacks->trail.count = 0;
     take_symbols(stacks, symbols);
     pyr_lock_release(&stacks->lock);
 }
@@ -147,133 +155,6 @@ int pyr_own_stacks_want_room(const pyr_own_stacks *stacks)
 {
     return atomic_load_explicit(&((pyr_own_stacks *)(uintptr_t)stacks)->wants_room,
                                 memory_order_relaxed);
-}
-
-/* ---------------------------------------------------------------------------------- names ---- */
-
-static pyr_addr addr_at(pyr_addr object, uint32_t offset)
-{
-    return pyr_load_addr((const uint8_t *)object, offset);
-}
-
-/* The text of the str at `addr`; its bytes. 0: none that can be read. */
-static size_t read_text(const pyr_layout *layout, pyr_addr addr, char *out, size_t size)
-{
-    pyr_text text;
-    out[0] = '\0';
-    if (addr == 0 || pyr_text_describe(layout, (const uint8_t *)addr, &text) != PYR_OK) {
-        return 0;
-    }
-    pyr_addr characters =
-        text.offset != 0 ? addr + text.offset : addr_at(addr, layout->unicode_compact);
-    if (characters == 0) {
-        return 0;
-    }
-    return pyr_text_decode((const uint8_t *)characters, text.length, text.kind, out, size);
-}
-
-static uint32_t line_of(const pyr_layout *layout, pyr_addr code, uint32_t unit)
-{
-    int line = 0;
-    const uint8_t *bytes = (const uint8_t *)code;
-    int32_t first_line = pyr_load_i32(bytes, layout->code_firstlineno);
-    pyr_addr table = pyr_load_addr(bytes, layout->code_linetable);
-    size_t length = table != 0 ? pyr_load_u64((const uint8_t *)table, layout->var_size) : 0;
-    if (unit >= pyr_load_u32(bytes, layout->code_units) || length > PYR_LIMIT_LINE_TABLE_BYTES ||
-        pyr_linetable_line((const uint8_t *)table + layout->bytes_data, length, first_line, unit,
-                           &line) != PYR_OK ||
-        line <= 0) {
-        line = first_line > 0 ? first_line : 0;
-    }
-    return (uint32_t)line;
-}
-
-/* The set of a place. */
-static place *set_of(pyr_own_stacks *stacks, pyr_addr code, uint32_t unit)
-{
-    uint64_t hash = pyr_hash_u64((uint64_t)code + ((uint64_t)unit << 48 ^ unit), stacks->seed);
-    return &stacks->places[hash % SETS * WAYS];
-}
-
-static const place *find(pyr_own_stacks *stacks, pyr_addr code, uint32_t unit)
-{
-    const place *set = set_of(stacks, code, unit);
-    for (int i = 0; i < WAYS; i++) {
-        if (set[i].code == code && set[i].unit == unit &&
-            pyr_code_deaths_last(stacks->deaths, code) <= set[i].sequence) {
-            return &set[i];
-        }
-    }
-    return NULL;
-}
-
-static void keep(pyr_own_stacks *stacks, const place *fresh)
-{
-    place *set = set_of(stacks, fresh->code, fresh->unit);
-    int at = -1;
-    for (int i = 0; i < WAYS && at < 0; i++) {
-        if (set[i].code == 0 || (set[i].code == fresh->code && set[i].unit == fresh->unit)) {
-            at = i;
-        }
-    }
-    set[at >= 0 ? at : (int)(stacks->turn++ % WAYS)] = *fresh;
-}
-
-/* The code object itself: its function. False: no room for the name. */
-static bool name_code(pyr_own_stacks *stacks, pyr_addr code, place *named)
-{
-    const pyr_layout *layout = stacks->layout;
-    const place *known = stacks->deaths ? find(stacks, code, NO_UNIT) : NULL;
-    if (known) {
-        *named = *known;
-        return true;
-    }
-    /* Alive now, so what dies here later dies after this sequence. */
-    *named = (place){.code = code,
-                     .unit = NO_UNIT,
-                     .sequence = stacks->deaths ? pyr_code_deaths_now(stacks->deaths) : 0};
-    size_t name_length =
-        read_text(layout, addr_at(code, layout->code_qualname), stacks->name, sizeof stacks->name);
-    size_t file_length =
-        read_text(layout, addr_at(code, layout->code_filename), stacks->file, sizeof stacks->file);
-    if (pyr_symbols_function_reserved(stacks->symbols, stacks->name, name_length, stacks->file,
-                                      file_length,
-                                      pyr_load_i32((const uint8_t *)code, layout->code_firstlineno),
-                                      &named->function) != PYR_OK) {
-        return false;
-    }
-    if (stacks->deaths) {
-        keep(stacks, named);
-    }
-    return true;
-}
-
-/* The unit that a frame stands on; BEFORE: it has not begun. */
-static uint32_t unit_of(const pyr_own_stacks *stacks, pyr_addr code, pyr_addr instr)
-{
-    pyr_addr start = code + stacks->layout->code_bytecode;
-    return instr < start ? BEFORE : (uint32_t)((instr - start) / 2);
-}
-
-static pyr_frame name_frame(pyr_own_stacks *stacks, pyr_addr code, uint32_t unit)
-{
-    const place *known = stacks->deaths ? find(stacks, code, unit) : NULL;
-    if (known) {
-        return (pyr_frame){.function = known->function, .line = known->line};
-    }
-    place named;
-    count(&stacks->misses, 1);
-    if (!name_code(stacks, code, &named)) {
-        atomic_store_explicit(&stacks->wants_room, 1, memory_order_relaxed);
-        count(&stacks->unnamed_frames, 1);
-        return (pyr_frame){.function = stacks->unnamed};
-    }
-    named.unit = unit;
-    named.line = line_of(stacks->layout, code, unit);
-    if (stacks->deaths) {
-        keep(stacks, &named);
-    }
-    return (pyr_frame){.function = named.function, .line = named.line};
 }
 
 /* -------------------------------------------------------------------------------- threads ---- */
@@ -356,6 +237,18 @@ void pyr_own_stacks_read_labels(pyr_own_stacks *stacks, const pyr_label_source *
 
 /* ----------------------------------------------------------------------------------- walk ---- */
 
+static pyr_addr addr_at(pyr_addr object, uint32_t offset)
+{
+    return pyr_load_addr((const uint8_t *)object, offset);
+}
+
+/* The unit that a frame stands on; PYR_UNIT_BEFORE: it has not begun. */
+static uint32_t unit_of(const pyr_own_stacks *stacks, pyr_addr code, pyr_addr instr)
+{
+    pyr_addr start = code + stacks->layout->code_bytecode;
+    return instr < start ? PYR_UNIT_BEFORE : (uint32_t)((instr - start) / 2);
+}
+
 static pyr_addr current_frame(const pyr_layout *layout, pyr_addr thread_state)
 {
     if (!pyr_layout_has_frame_link(layout)) {
@@ -379,12 +272,21 @@ static pyr_addr code_of(const pyr_own_stacks *stacks, const uint8_t *frame)
 
 /* Whether a frame is still being set up, or is one that never runs code of the program: CPython
  * hides these too (_PyFrame_IsIncomplete). */
-static bool is_incomplete(const pyr_layout *layout, const uint8_t *frame, pyr_addr code,
-                          uint32_t unit)
+static bool is_incomplete(const pyr_layout *layout, uint8_t owner, pyr_addr code, uint32_t unit)
 {
-    return frame[layout->frame_owner] != OWNER_GENERATOR &&
-           (unit == BEFORE ||
+    return owner != OWNER_GENERATOR &&
+           (unit == PYR_UNIT_BEFORE ||
             unit < pyr_load_u32((const uint8_t *)code, layout->code_firsttraceable));
+}
+
+static pyr_frame name_frame(pyr_own_stacks *stacks, pyr_addr code, uint32_t unit)
+{
+    pyr_frame frame = pyr_own_names_frame(stacks->names, code, unit);
+    if (!pyr_own_names_knows(stacks->names, frame)) {
+        atomic_store_explicit(&stacks->wants_room, 1, memory_order_relaxed);
+        count(&stacks->unnamed, 1);
+    }
+    return frame;
 }
 
 /* Fills in up to `most` frames and counts up to `most_omitted` more. */
@@ -398,7 +300,7 @@ static void follow_frames(pyr_own_stacks *stacks, pyr_addr addr, pyr_own_stack *
         pyr_addr code = code_of(stacks, frame);
         if (code != 0) {
             uint32_t unit = unit_of(stacks, code, pyr_load_addr(frame, layout->frame_instr));
-            if (is_incomplete(layout, frame, code, unit)) {
+            if (is_incomplete(layout, frame[layout->frame_owner], code, unit)) {
                 /* hidden */
             } else if (stack->count == most) {
                 stack->omitted++;
@@ -408,6 +310,102 @@ static void follow_frames(pyr_own_stacks *stacks, pyr_addr addr, pyr_own_stack *
         }
         addr = pyr_load_addr(frame, layout->frame_previous);
     }
+}
+
+/* Takes down the whole stack from `addr`, leaf first, without a look at its code objects; how many
+ * steps. TRAIL + 1: it is longer. */
+static uint32_t trace(const pyr_layout *layout, pyr_addr addr, step *steps)
+{
+    const uint32_t code = layout->frame_code, instr = layout->frame_instr,
+                   owner = layout->frame_owner, previous = layout->frame_previous;
+    const unsigned hidden =
+        layout->boundary == PYR_BOUNDARY_OWNER ? layout->boundary_owner : UINT8_MAX + 1;
+    uint32_t count = 0;
+    for (unsigned i = 0; addr != 0 && i < MOST_STEPS; i++) {
+        const uint8_t *frame = (const uint8_t *)addr;
+        addr = pyr_load_addr(frame, previous);
+        if (frame[owner] >= hidden) {
+            continue;
+        }
+        if (count == TRAIL) {
+            return TRAIL + 1;
+        }
+        steps[count++] = (step){.code = pyr_load_addr(frame, code),
+                                .instr = pyr_load_addr(frame, instr),
+                                .owner = frame[owner]};
+    }
+    return count;
+}
+
+/* How many steps, from the root on, stand as in the walk before. If no code object has died since,
+ * theirs have been there all the time, and all that was found of them holds. */
+static uint32_t count_unchanged(const trail *before, uint64_t sequence, const step *steps,
+                                uint32_t count)
+{
+    uint32_t most = before->count < count ? before->count : count;
+    const step *known = before->steps + TRAIL, *fresh = steps + count;
+    const step *end = before->sequence == sequence ? fresh - most : fresh;
+    while (fresh > end && known[-1].instr == fresh[-1].instr && known[-1].code == fresh[-1].code &&
+           known[-1].owner == fresh[-1].owner) {
+        known--;
+        fresh--;
+    }
+    return (uint32_t)(steps + count - fresh);
+}
+
+/* The frame of a step; function 0: it is hidden. */
+static pyr_frame frame_of(pyr_own_stacks *stacks, const step *at)
+{
+    const pyr_layout *layout = stacks->layout;
+    pyr_addr code = at->code & ~(pyr_addr)layout->code_tag_mask;
+    if (code == 0 || addr_at(code, layout->object_type) != stacks->code_type) {
+        return (pyr_frame){0};
+    }
+    uint32_t unit = unit_of(stacks, code, at->instr);
+    return is_incomplete(layout, at->owner, code, unit) ? (pyr_frame){0}
+                                                        : name_frame(stacks, code, unit);
+}
+
+/* Brings the trail up to date with a walk, of which `unchanged` steps are known. Returns how many
+ * frames there are. */
+static uint32_t follow_steps(pyr_own_stacks *stacks, const step *steps, uint32_t count,
+                             uint32_t unchanged)
+{
+    trail *now = &stacks->trail;
+    uint32_t shown = unchanged > 0 ? now->shown[TRAIL - unchanged] : 0;
+    now->count = count;
+    for (uint32_t i = unchanged; i < count; i++) {
+        const step *at = &steps[count - 1 - i];
+        pyr_frame frame = frame_of(stacks, at);
+        now->steps[TRAIL - 1 - i] = *at;
+        if (frame.function != 0) {
+            now->frames[TRAIL - ++shown] = frame;
+        }
+        now->shown[TRAIL - 1 - i] = shown;
+        if (!pyr_own_names_knows(stacks->names, frame) && now->count == count) {
+            now->count = i; /* from here on it is to be asked again */
+        }
+    }
+    return shown;
+}
+
+/* Fills in the whole stack from `addr`. Only what has changed since the walk before is looked into:
+ * from sample to sample that is a few frames at the leaf. */
+static void follow_all(pyr_own_stacks *stacks, pyr_addr addr, pyr_own_stack *stack)
+{
+    uint64_t sequence = stacks->deaths ? pyr_code_deaths_now(stacks->deaths) : 0;
+    uint32_t count = trace(stacks->layout, addr, stacks->steps);
+    if (count > TRAIL) {
+        follow_frames(stacks, addr, stack, stacks->max_frames, UINT32_MAX);
+        return;
+    }
+    uint32_t unchanged =
+        stacks->deaths ? count_unchanged(&stacks->trail, sequence, stacks->steps, count) : 0;
+    uint32_t shown = follow_steps(stacks, stacks->steps, count, unchanged);
+    stacks->trail.sequence = sequence;
+    stack->count = shown < stacks->max_frames ? shown : stacks->max_frames;
+    stack->omitted = shown - stack->count;
+    memcpy(stack->frames, &stacks->trail.frames[TRAIL - shown], stack->count * sizeof(pyr_frame));
 }
 
 /* Takes the lock, waiting no longer than a walk takes. */
@@ -422,7 +420,7 @@ static bool try_for_a_while(pyr_own_stacks *stacks)
 }
 
 static pyr_status walk(pyr_own_stacks *stacks, pyr_addr thread_state, pyr_own_stack *stack,
-                       uint32_t most, uint32_t most_omitted)
+                       bool is_leaf)
 {
     stack->count = stack->omitted = 0;
     stack->symbols = NULL;
@@ -441,9 +439,18 @@ static pyr_status walk(pyr_own_stacks *stacks, pyr_addr thread_state, pyr_own_st
         stack->thread_native_id = pyr_load_u64(state, stacks->layout->thread_native_id);
         stack->thread_name = name_of_thread(stacks, stack->thread_native_id);
         stack->labels = find_labels(stacks, state);
-        follow_frames(stacks, current_frame(stacks->layout, thread_state), stack, most,
-                      most_omitted);
+        pyr_addr frame = current_frame(stacks->layout, thread_state);
+        if (is_leaf) {
+            follow_frames(stacks, frame, stack, 1, 1);
+        } else {
+            follow_all(stacks, frame, stack);
+        }
     }
+    if (stack->count == 0 && !is_leaf) {
+        stack->frames[stack->count++] = (pyr_frame){.function = stacks->nothing};
+    }
+    atomic_store_explicit(&stacks->misses, pyr_own_names_misses(stacks->names),
+                          memory_order_relaxed);
     pyr_lock_release(&stacks->lock);
     count(&stacks->walks, 1);
     count(&stacks->frames, stack->count);
@@ -452,7 +459,7 @@ static pyr_status walk(pyr_own_stacks *stacks, pyr_addr thread_state, pyr_own_st
 
 pyr_status pyr_own_stack_walk(pyr_own_stacks *stacks, pyr_addr thread_state, pyr_own_stack *stack)
 {
-    return walk(stacks, thread_state, stack, stacks->max_frames, UINT32_MAX);
+    return walk(stacks, thread_state, stack, false);
 }
 
 uint32_t pyr_own_stack_frames(const pyr_own_stacks *stacks, pyr_addr thread_state,
@@ -465,7 +472,7 @@ uint32_t pyr_own_stack_frames(const pyr_own_stacks *stacks, pyr_addr thread_stat
         const uint8_t *frame = (const uint8_t *)addr;
         pyr_addr code = code_of(stacks, frame);
         if (code != 0 &&
-            !is_incomplete(layout, frame, code,
+            !is_incomplete(layout, frame[layout->frame_owner], code,
                            unit_of(stacks, code, pyr_load_addr(frame, layout->frame_instr)))) {
             frames[used++] = (pyr_own_frame){.start = addr,
                                              .code = code,
@@ -480,7 +487,7 @@ uint32_t pyr_own_stack_frames(const pyr_own_stacks *stacks, pyr_addr thread_stat
 pyr_status pyr_own_stack_leaf(pyr_own_stacks *stacks, pyr_addr thread_state, pyr_own_stack *stack,
                               bool *has_caller)
 {
-    pyr_status status = walk(stacks, thread_state, stack, 1, 1);
+    pyr_status status = walk(stacks, thread_state, stack, true);
     *has_caller = stack->omitted > 0;
     stack->omitted = 0;
     return status;
@@ -513,7 +520,7 @@ void pyr_own_stacks_stats(const pyr_own_stacks *stacks, pyr_own_stack_stats *sta
         .busy = counted(&stacks->busy),
         .frames = counted(&stacks->frames),
         .misses = counted(&stacks->misses),
-        .unnamed = counted(&stacks->unnamed_frames),
+        .unnamed = counted(&stacks->unnamed),
     };
 }
 

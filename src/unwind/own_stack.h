@@ -1,9 +1,10 @@
 /* The stack of the calling thread, for hooks: walked directly, named from a table of its own.
  *
  * A thread that runs a hook cannot move meanwhile, and its frames keep their code objects alive, so
- * nothing is copied and nothing proved: the frames are followed where they lie. Names of code
- * objects seen before come from a bounded table, valid by the scheme of cpython/code_deaths.h; new
- * ones are read from the code object on the spot and take symbols from room that was reserved
+ * nothing is copied and nothing proved: the frames are followed where they lie. What has not
+ * changed since the last walk is known from it, as long as no code object has died. Names of other
+ * code objects seen before come from a bounded table, valid by the scheme of cpython/code_deaths.h;
+ * new ones are read from the code object on the spot and take symbols from room that was reserved
  * (pyr_own_stacks_tend). Where there is none left, a frame is "<name not known>", and counted.
  *
  * Any thread, by try-lock, in process only. Lock rank PYR_LOCK_OWN_STACK.
@@ -85,13 +86,15 @@ enum { PYR_OWN_STACK_LABELS = 4 };
 PYR_HOOK_SAFE uint32_t pyr_own_stack_labels(const pyr_own_stack *stack, pyr_label *labels);
 
 /* The stack of the calling thread, whose thread state lies at `thread_state` (PyThreadState; the
- * caller has made sure that it is this thread's own, and not being freed). PYR_OK: *stack is
- * filled, maybe with no frame at all; PYR_EBUSY: counted, *stack is empty. */
+ * caller has made sure that it is this thread's own, and not being freed; 0: it has none). PYR_OK:
+ * *stack is filled, if with nothing else with "<no Python frame>"; PYR_EBUSY: counted, *stack is
+ * empty. */
 PYR_HOOK_SAFE PYR_MUST_USE pyr_status pyr_own_stack_walk(pyr_own_stacks *stacks,
                                                          pyr_addr thread_state,
                                                          pyr_own_stack *stack);
 
-/* The same, of the leaf frame alone; `has_caller` tells whether there is another one below it. */
+/* The same, of the leaf frame alone, if there is one; `has_caller` tells whether there is another
+ * one below it. */
 PYR_HOOK_SAFE PYR_MUST_USE pyr_status pyr_own_stack_leaf(pyr_own_stacks *stacks,
                                                          pyr_addr thread_state,
                                                          pyr_own_stack *stack, bool *has_caller);

@@ -18,7 +18,7 @@
 #include "support/fake_python.h"
 #include "unwind/own_stack.h"
 
-enum { MEMORY = 4 << 20, TEXT_BYTES = 1 << 12, UNITS = 10, MANY = 4000 };
+enum { MEMORY = 4 << 20, TEXT_BYTES = 1 << 12, UNITS = 10, MANY = 4000, MOST_OF_CHANGES = 24 };
 
 static pyr_code_deaths deaths;
 
@@ -107,7 +107,7 @@ static const char *walked(scene *self, pyr_own_stack *stack)
 static void stacks(scene *self)
 {
     pyr_own_stack stack;
-    assert_string_equal(walked(self, &stack), "");
+    assert_string_equal(walked(self, &stack), "<no Python frame>:0");
     fake_enter(&self->python, &self->thread);
     (void)fake_call(&self->python, &self->thread, code(self, "root", 100), 1, FAKE_ON_STACK);
     (void)fake_call(&self->python, &self->thread, code(self, "caller", 200), 2, FAKE_ON_STACK);
@@ -141,11 +141,12 @@ static void stacks(scene *self)
 
     /* A frame that has not come to its first instruction is no frame yet; a generator's is. */
     fake_put32(&self->python, inner + self->python.layout.code_firsttraceable, 9);
+    pyr_code_deaths_note(&deaths, inner); /* that is another code object now */
     assert_string_equal(walked(self, &stack), "gen:303 caller:202 root:101");
     pyr_own_stack_stats stats;
     pyr_own_stacks_stats(self->stacks, &stats);
     assert_int_equal(stats.walks, 6);
-    assert_int_equal(stats.frames, 16);
+    assert_int_equal(stats.frames, 17);
     assert_int_equal(stats.unnamed, 0);
 }
 
@@ -251,6 +252,65 @@ static void test_no_room(void **state)
 {
     (void)state;
     for_each_minor(&deaths, 64, no_room);
+}
+
+enum { CODES = 12, DEPTH = 40, STEPS = 600 };
+
+/* Calls, returns, jumps, code objects that die and two threads in turn: what is known of the walk
+ * before never shows in the next. */
+static void changes(scene *self)
+{
+    pyr_own_stack stack, plain;
+    pyr_addr codes[CODES], frames[2][DEPTH];
+    uint32_t depths[2] = {0, 0};
+    char name[32];
+    fake_thread threads[2] = {self->thread, fake_thread_new(&self->python, self->interpreter, 8)};
+    pyr_own_stacks *forgetful = pyr_own_stacks_new(&self->python.layout, self->python.code_type,
+                                                   NULL, self->symbols, MOST_OF_CHANGES);
+    assert_non_null(forgetful);
+    for (int i = 0; i < CODES; i++) {
+        (void)snprintf(name, sizeof name, "first%d", i);
+        codes[i] = code(self, name, 100 * i);
+    }
+    /* One is never shown. */
+    fake_put32(&self->python, codes[0] + self->python.layout.code_firsttraceable, UNITS);
+    fake_enter(&self->python, &threads[0]);
+    fake_enter(&self->python, &threads[1]);
+    uint64_t random = 1;
+    for (int i = 0; i < STEPS; i++) {
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        uint32_t choice = (uint32_t)(random >> 60), at = (uint32_t)(random >> 40) % CODES,
+                 unit = (uint32_t)(random >> 50) % UNITS, which = (uint32_t)(random >> 35) & 1;
+        uint32_t *depth = &depths[which];
+        if (choice < 8 && *depth < DEPTH) {
+            frames[which][(*depth)++] =
+                fake_call(&self->python, &threads[which], codes[at], unit, FAKE_ON_STACK);
+        } else if (choice < 12 && *depth > 1) {
+            *depth -= 1 + choice % 2 * (*depth > 2);
+            fake_set_current(&self->python, &threads[which], frames[which][*depth - 1], 0);
+        } else if (choice < 14 && *depth > 0) {
+            run(self, frames[which][*depth - 1], codes[at], unit);
+        } else if (choice == 14) {
+            (void)snprintf(name, sizeof name, "second%d", i);
+            fake_put(&self->python, codes[at] + self->python.layout.code_qualname,
+                     fake_text(&self->python, name));
+            pyr_code_deaths_note(&deaths, codes[at]);
+        }
+        self->thread = threads[which];
+        pyr_own_stacks_tend(self->stacks);
+        assert_int_equal(walk(self, &stack), PYR_OK);
+        assert_int_equal(pyr_own_stack_walk(forgetful, self->thread.state, &plain), PYR_OK);
+        assert_int_equal(stack.count, plain.count);
+        assert_int_equal(stack.omitted, plain.omitted);
+        assert_memory_equal(stack.frames, plain.frames, plain.count * sizeof plain.frames[0]);
+    }
+    pyr_own_stacks_free(forgetful);
+}
+
+static void test_changes(void **state)
+{
+    (void)state;
+    for_each_minor(&deaths, MOST_OF_CHANGES, changes);
 }
 
 static void busy(scene *self)
@@ -367,6 +427,9 @@ static void odd(scene *self)
     assert_string_equal(walked(self, &stack), ":7 f:1");
     memcpy(self->real, self->python.memory, self->python.used);
     assert_int_equal(pyr_own_stack_walk(self->stacks, 0, &stack), PYR_OK);
+    assert_int_equal(stack.count, 1); /* "<no Python frame>" */
+    bool has_caller;
+    assert_int_equal(pyr_own_stack_leaf(self->stacks, 0, &stack, &has_caller), PYR_OK);
     assert_int_equal(stack.count, 0);
 }
 
@@ -404,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_forgetful),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_changes),
         cmocka_unit_test(test_busy),
         cmocka_unit_test(test_renewal),
         cmocka_unit_test(test_odd),
