@@ -106,9 +106,13 @@ def read(truth: dict, done: agent.Outcome, most_lost: float = 0.01) -> Measured:
     documents = [json.loads(file.read_text()) for file in files]
     losses = [document["losses"] for document in documents]
     # A busy machine misses ticks: that is its speed, and no loss of what was seen.
-    lost = sum(n for loss in losses for reason, n in loss.items() if reason != "missed-ticks")
+    others = ("missed-ticks", "missed-allocation")
+    lost = sum(n for loss in losses for reason, n in loss.items() if reason not in others)
     visits = sum(document["tick"]["visits"] for document in documents)
     assert lost <= most_lost * visits + 5, (visits, losses)
+    missed = sum(loss.get("missed-allocation", 0) for loss in losses)
+    sampled = sum(document.get("heap", {}).get("sampled", 0) for document in documents)
+    assert missed <= most_lost * sampled + 5, (sampled, losses)
     return Measured(truth, done.samples(), documents)
 
 
