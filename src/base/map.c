@@ -67,9 +67,14 @@ uint64_t pyr_hash_bytes(const void *data, size_t length, uint64_t seed)
     for (; rest > 16; rest -= 16, bytes += 16) {
         hash = fold(load(bytes, 8) ^ key, load(bytes + 8, 8) ^ hash);
     }
-    if (rest > 0) {
-        size_t first = rest < 8 ? rest : 8;
-        hash = fold(load(bytes, first) ^ key, load(bytes + first, rest - first) ^ hash);
+    if (rest > 8) {
+        /* The last bytes by a load of eight that ends with them: one of any length is a call. */
+        uint64_t last = load(bytes + rest - 8, 8) >> (8 * (16 - rest));
+        hash = fold(load(bytes, 8) ^ key, last ^ hash);
+    } else if (rest > 0) {
+        uint64_t last =
+            length > 8 ? load(bytes + rest - 8, 8) >> (8 * (8 - rest)) : load(bytes, rest);
+        hash = fold(last ^ key, hash);
     }
     return pyr_hash_u64(hash, key);
 }

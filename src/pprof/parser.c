@@ -59,17 +59,35 @@ pyr_status pyr_parser_need(pyr_parser *p, const pyr_wire_field *field, pyr_wire_
                                  field->body.at);
 }
 
-pyr_status pyr_parser_add_id(pyr_parser *p, pyr_map *ids, uint64_t id, const uint8_t *at)
+/* From here on the ids do not count from 1. */
+static pyr_status make_map(pyr_parser_ids *ids)
+{
+    pyr_status status = PYR_OK;
+    for (uint64_t index = 0; index < ids->counted && status == PYR_OK; index++) {
+        status = pyr_map_put(ids->map, index + 1, index);
+    }
+    ids->is_map = true;
+    return status;
+}
+
+pyr_status pyr_parser_add_id(pyr_parser *p, pyr_parser_ids *ids, uint64_t id, const uint8_t *at)
 {
     uint64_t known;
+    pyr_status status = PYR_OK;
     if (id == 0) {
         return pyr_parser_fail(p, PYR_EBAD, "a mapping, function or location has the reserved id 0",
                                at);
     }
-    if (pyr_map_get(ids, id, &known)) {
+    if (pyr_parser_find_id(ids, id, &known)) {
         return pyr_parser_fail(p, PYR_EBAD, "two mappings, functions or locations have one id", at);
     }
-    pyr_status status = pyr_map_put(ids, id, pyr_map_count(ids));
+    if (!ids->is_map && id != ids->counted + 1) {
+        status = make_map(ids);
+    }
+    if (ids->is_map && status == PYR_OK) {
+        status = pyr_map_put(ids->map, id, ids->counted);
+    }
+    ids->counted++;
     return status == PYR_OK ? PYR_OK : pyr_parser_fail_memory(p, status);
 }
 
@@ -147,6 +165,7 @@ static pyr_status parse_message(pyr_parser *p)
         stuck = stuck == PYR_OK ? p->locations.status : stuck;
         stuck = stuck == PYR_OK ? p->lines.status : stuck;
         stuck = stuck == PYR_OK ? p->runs.status : stuck;
+        stuck = stuck == PYR_OK ? p->label_runs.status : stuck;
         if (stuck != PYR_OK) {
             return pyr_parser_fail_memory(p, stuck);
         }
@@ -171,25 +190,29 @@ static pyr_status parser_init(pyr_parser *p, const uint8_t *bytes, size_t length
     pyr_buffer_init(&p->locations, UINT32_MAX * sizeof(pyr_parser_lines));
     pyr_buffer_init(&p->lines, UINT32_MAX * sizeof(uint32_t));
     pyr_buffer_init(&p->runs, UINT32_MAX * sizeof(pyr_parser_run));
-    p->mapping_ids = pyr_map_new(UINT32_MAX);
-    p->function_ids = pyr_map_new(UINT32_MAX);
-    p->location_ids = pyr_map_new(UINT32_MAX);
+    pyr_buffer_init(&p->label_runs, UINT32_MAX * sizeof(pyr_parser_label_run));
+    p->mapping_ids.map = pyr_map_new(UINT32_MAX);
+    p->function_ids.map = pyr_map_new(UINT32_MAX);
+    p->location_ids.map = pyr_map_new(UINT32_MAX);
     p->frames = pyr_intern_new(UINT32_MAX, SIZE_MAX / 2);
     p->stacks = pyr_intern_new(UINT32_MAX, SIZE_MAX / 2);
+    p->label_bytes = pyr_intern_new(PYR_PARSER_LABEL_RUNS, SIZE_MAX / 2);
     pyr_buffer_append(&p->mappings, &none, sizeof none);
-    bool good = p->mapping_ids && p->function_ids && p->location_ids && p->frames && p->stacks &&
-                p->mappings.status == PYR_OK;
+    bool good = p->mapping_ids.map && p->function_ids.map && p->location_ids.map && p->frames &&
+                p->stacks && p->label_bytes && p->mappings.status == PYR_OK;
     return good ? PYR_OK : pyr_parser_fail_memory(p, PYR_ENOMEM);
 }
 
 static void parser_fini(pyr_parser *p)
 {
     pyr_profile_builder_fini(&p->builder);
-    pyr_map_free(p->mapping_ids);
-    pyr_map_free(p->function_ids);
-    pyr_map_free(p->location_ids);
+    pyr_map_free(p->mapping_ids.map);
+    pyr_map_free(p->function_ids.map);
+    pyr_map_free(p->location_ids.map);
     pyr_intern_free(p->frames);
     pyr_intern_free(p->stacks);
+    pyr_intern_free(p->label_bytes);
+    pyr_buffer_fini(&p->label_runs);
     pyr_buffer_fini(&p->runs);
     pyr_buffer_fini(&p->mappings);
     pyr_buffer_fini(&p->locations);
@@ -239,6 +262,7 @@ pyr_status pyr_profile_parse(const uint8_t *bytes, size_t length, size_t max_byt
             parser_init(&p, packed ? message.data : bytes, packed ? message.length : length, error);
         if (status == PYR_OK) {
             status = parse_message(&p);
+            p.builder.head.kind_count = pyr_parser_kinds(&p);
         }
         if (status == PYR_OK) {
             status = pyr_profile_builder_finish(&p.builder, profile);

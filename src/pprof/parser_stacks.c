@@ -9,6 +9,8 @@
 
 #include "base/load.h"
 
+enum { LABEL_TAG = 3 << 3 | PYR_WIRE_BYTES, LABEL_KEY_TAG = 1 << 3 | PYR_WIRE_VARINT };
+
 /* ------------------------------------------------------------------- pass 3: locations ---- */
 
 /* Adds one line to the location being read. */
@@ -35,7 +37,7 @@ static pyr_status add_line(pyr_parser *p, uint64_t function, int64_t line, uint6
 static pyr_status add_unknown(pyr_parser *p, uint64_t mapping_id, uint64_t address)
 {
     uint64_t index = 0; /* the entry for "no mapping", also for an id that does not exist */
-    if (pyr_map_get(p->mapping_ids, mapping_id, &index)) {
+    if (pyr_parser_find_id(&p->mapping_ids, mapping_id, &index)) {
         index++;
     }
     pyr_parser_mapping where;
@@ -64,7 +66,7 @@ static pyr_status read_line(pyr_parser *p, const pyr_wire_field *field, uint64_t
     if (status != PYR_OK) {
         return status;
     }
-    if (!pyr_map_get(p->function_ids, n[1], &function)) {
+    if (!pyr_parser_find_id(&p->function_ids, n[1], &function)) {
         return pyr_parser_fail(p, PYR_EBAD, "a location refers to a function that does not exist",
                                field->body.at);
     }
@@ -104,7 +106,7 @@ pyr_status pyr_parser_read_locations(pyr_parser *p, const pyr_wire_field *field)
         status = read_location_fields(p, field, n, false); /* the address may follow the lines */
     }
     if (status == PYR_OK) {
-        status = pyr_parser_add_id(p, p->location_ids, n[1], field->body.at);
+        status = pyr_parser_add_id(p, &p->location_ids, n[1], field->body.at);
     }
     if (status == PYR_OK) {
         status = read_location_fields(p, field, n, true);
@@ -137,7 +139,7 @@ static pyr_status take_frames(pyr_parser *p, size_t count)
 static pyr_status add_frames(pyr_parser *p, uint64_t id, const uint8_t *at)
 {
     uint64_t index;
-    if (!pyr_map_get(p->location_ids, id, &index)) {
+    if (!pyr_parser_find_id(&p->location_ids, id, &index)) {
         return pyr_parser_fail(p, PYR_EBAD, "a sample refers to a location that does not exist",
                                at);
     }
@@ -304,6 +306,123 @@ static pyr_status read_label(pyr_parser *p, const pyr_wire_field *field)
     return status;
 }
 
+/* The fields of a sample's labels, as writers have them: at its end, and the moment, which is of
+ * this sample alone, before or behind the others. */
+typedef struct label_fields {
+    pyr_wire_reader others;
+    pyr_wire_reader moment; /* the content of its message */
+    enum { MOMENT_NONE, MOMENT_FIRST, MOMENT_LAST, MOMENTS } moment_is;
+} label_fields;
+
+/* False: something else is there. */
+static bool find_label_fields(const pyr_parser *p, const uint8_t *at, const uint8_t *end,
+                              label_fields *fields)
+{
+    const uint8_t *start = at;
+    *fields = (label_fields){.others = {at, end}};
+    while (at < end) {
+        if (end - at < 4 || at[0] != LABEL_TAG || at[1] < 2 || at[1] >= 0x80 ||
+            at[1] > end - at - 2) {
+            return false;
+        }
+        const uint8_t *next = at + 2 + at[1];
+        if (at[3] == p->moment_key && at[2] == LABEL_KEY_TAG && p->moment_key != 0) {
+            bool is_first = at == start;
+            if (fields->moment_is != MOMENT_NONE || (!is_first && next != end)) {
+                return false;
+            }
+            fields->moment = (pyr_wire_reader){at + 2, next};
+            fields->moment_is = is_first ? MOMENT_FIRST : MOMENT_LAST;
+            fields->others = is_first ? (pyr_wire_reader){next, end} : (pyr_wire_reader){start, at};
+        }
+        at = next;
+    }
+    return true;
+}
+
+static pyr_status read_label_message(pyr_parser *p, pyr_wire_reader body)
+{
+    return read_label(p, &(pyr_wire_field){.number = 3, .type = PYR_WIRE_BYTES, .body = body});
+}
+
+static pyr_status read_label_fields(pyr_parser *p, pyr_wire_reader reader)
+{
+    pyr_wire_field field;
+    pyr_status status;
+    while ((status = pyr_wire_next(&reader, &field)) == PYR_OK) {
+        status = read_label(p, &field);
+        if (status != PYR_OK) {
+            return status;
+        }
+    }
+    return status == PYR_ENOENT ? PYR_OK : status;
+}
+
+/* Labels that samples have over and over, but for their moment, are read once. */
+static pyr_status read_other_labels(pyr_parser *p, pyr_wire_reader bytes, uint64_t *run_index)
+{
+    pyr_buffer *labels = &p->builder.labels;
+    size_t known = pyr_intern_count(p->label_bytes);
+    pyr_status status =
+        pyr_intern_add(p->label_bytes, bytes.at, (size_t)(bytes.end - bytes.at), run_index);
+    if (status != PYR_OK) {
+        return pyr_parser_fail_memory(p, status);
+    }
+    pyr_parser_label_run run = {.start = (uint32_t)(labels->length / sizeof(pyr_profile_label))};
+    if (*run_index == known) {
+        status = read_label_fields(p, bytes);
+        run.count = (uint32_t)(labels->length / sizeof(pyr_profile_label)) - run.start;
+        (void)pyr_buffer_append(&p->label_runs, &run, sizeof run);
+        return status;
+    }
+    memcpy(&run, p->label_runs.data + *run_index * sizeof run, sizeof run);
+    size_t length = run.count * sizeof(pyr_profile_label);
+    if (pyr_buffer_reserve(labels, length) != PYR_OK) {
+        return pyr_parser_fail_memory(p, labels->status);
+    }
+    (void)pyr_buffer_append(labels, labels->data + run.start * sizeof(pyr_profile_label), length);
+    return PYR_OK;
+}
+
+uint32_t pyr_parser_kinds(const pyr_parser *p)
+{
+    return (uint32_t)pyr_intern_count(p->label_bytes) * MOMENTS;
+}
+
+/* All labels of a sample. PYR_ENOENT: they must be read one by one. */
+static pyr_status read_labels(pyr_parser *p, pyr_wire_reader bytes, pyr_profile_sample *sample)
+{
+    label_fields fields;
+    uint64_t run = 0;
+    pyr_status status = PYR_OK;
+    if (pyr_intern_count(p->label_bytes) == PYR_PARSER_LABEL_RUNS ||
+        !find_label_fields(p, bytes.at, bytes.end, &fields)) {
+        return PYR_ENOENT;
+    }
+    size_t start = p->builder.labels.length / sizeof(pyr_profile_label);
+    if (fields.moment_is == MOMENT_FIRST) {
+        status = read_label_message(p, fields.moment);
+    }
+    if (status == PYR_OK) {
+        status = read_other_labels(p, fields.others, &run);
+    }
+    if (status == PYR_OK && fields.moment_is == MOMENT_LAST) {
+        status = read_label_message(p, fields.moment);
+    }
+    if (status != PYR_OK || p->builder.labels.status != PYR_OK) {
+        return status; /* what sticks in a buffer is found at the end of the pass */
+    }
+    size_t end = p->builder.labels.length / sizeof(pyr_profile_label);
+    const pyr_profile_label *labels = (const void *)p->builder.labels.data;
+    const pyr_profile_label *moment = &labels[fields.moment_is == MOMENT_FIRST ? start : end - 1];
+    sample->label_count = (uint32_t)(end - start);
+    if (fields.moment_is == MOMENT_NONE ||
+        (moment->key == p->moment_key && moment->text == 0 && moment->unit == 0)) {
+        sample->label_kind = 1 + (uint32_t)run * MOMENTS + fields.moment_is;
+    }
+    return PYR_OK;
+}
+
 pyr_status pyr_parser_read_samples(pyr_parser *p, const pyr_wire_field *field)
 {
     if (field->number != 2) {
@@ -319,7 +438,19 @@ pyr_status pyr_parser_read_samples(pyr_parser *p, const pyr_wire_field *field)
     pyr_wire_field part;
     pyr_status status;
     size_t left = type_count;
-    while ((status = pyr_wire_next(&reader, &part)) == PYR_OK) {
+    for (;;) {
+        if (reader.at < reader.end && reader.at[0] == LABEL_TAG && sample.label_count == 0) {
+            status = read_labels(p, reader, &sample);
+            if (status == PYR_OK) {
+                reader.at = reader.end;
+            } else if (status != PYR_ENOENT) {
+                return status;
+            }
+        }
+        status = pyr_wire_next(&reader, &part);
+        if (status != PYR_OK) {
+            break;
+        }
         if (part.number == 1) {
             status = read_locations(p, &part, &sample);
         } else if (part.number == 2) {

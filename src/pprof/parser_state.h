@@ -28,6 +28,19 @@ typedef struct pyr_parser_run {
     uint32_t start, count; /* into stack_frames */
 } pyr_parser_run;
 
+/* The labels that a run of bytes says, as samples have it. */
+typedef struct pyr_parser_label_run {
+    uint32_t start, count; /* into labels */
+} pyr_parser_label_run;
+
+/* Ids of the file and the indices that they got. Nearly all writers count from 1: then nothing but
+ * their number is kept. */
+typedef struct pyr_parser_ids {
+    size_t counted; /* ids 1 to this one have the indices 0 to it - 1 ... */
+    pyr_map *map;   /* ... and once an id was another, all are here */
+    bool is_map;
+} pyr_parser_ids;
+
 typedef struct pyr_parser_mapping {
     uint64_t file;
     uint32_t unknown; /* function that stands for unnamed addresses, plus 1; 0 = not made yet */
@@ -40,20 +53,29 @@ typedef struct pyr_parser_label {
     pyr_profile_label label;
 } pyr_parser_label;
 
-enum { PYR_PARSER_LABELS = 64 };
+enum {
+    PYR_PARSER_LABELS = 64,
+    /* Different runs of labels that are looked for: where each sample has its own, such as numbers
+     * of spans, looking is in vain. */
+    PYR_PARSER_LABEL_RUNS = 1 << 16,
+    PYR_PARSER_MOMENT_KEYS = 0x80, /* moments are found by a key of one byte */
+};
 
 typedef struct pyr_parser {
     pyr_wire_reader message;
     const uint8_t *field; /* where the field at hand begins */
     pyr_profile_builder builder;
-    pyr_map *mapping_ids, *function_ids, *location_ids; /* id in the file -> index */
-    pyr_buffer mappings;                                /* pyr_parser_mapping; first is "none" */
-    pyr_buffer locations;                               /* pyr_parser_lines */
-    pyr_buffer lines;                                   /* uint32_t, into frames */
+    pyr_parser_ids mapping_ids, function_ids, location_ids;
+    pyr_buffer mappings;  /* pyr_parser_mapping; first is "none" */
+    pyr_buffer locations; /* pyr_parser_lines */
+    pyr_buffer lines;     /* uint32_t, into frames */
     pyr_intern *frames;
     pyr_intern *stacks; /* packed lists of locations: samples with equal bytes share their frames */
     pyr_buffer runs;    /* pyr_parser_run, of each of `stacks` */
-    size_t frames_left; /* how many more frames all samples together may have, shared or not */
+    pyr_intern *label_bytes; /* fields of labels, without the moment: as with `stacks` */
+    pyr_buffer label_runs;   /* pyr_parser_label_run, of each of `label_bytes` */
+    uint32_t moment_key;     /* string: end_timestamp_ns; 0 = not known */
+    size_t frames_left;      /* how many more frames all samples together may have, shared or not */
     size_t sample_count;     /* fields that are samples, known after the first pass */
     pyr_wire_reader samples; /* the first of them, and those that follow without a gap */
     pyr_parser_label
@@ -115,12 +137,25 @@ static inline pyr_status pyr_parser_check_strings(pyr_parser *p, uint64_t *indic
 }
 
 /* Gives an id the next index. */
-pyr_status pyr_parser_add_id(pyr_parser *p, pyr_map *ids, uint64_t id, const uint8_t *at);
+pyr_status pyr_parser_add_id(pyr_parser *p, pyr_parser_ids *ids, uint64_t id, const uint8_t *at);
+
+/* False: no such id. */
+static inline bool pyr_parser_find_id(const pyr_parser_ids *ids, uint64_t id, uint64_t *index)
+{
+    if (ids->is_map) {
+        return pyr_map_get(ids->map, id, index);
+    }
+    *index = id - 1; /* of 0: more than there are */
+    return *index < ids->counted;
+}
 
 /* The passes, each called for every field of the profile; see parser.c. */
 pyr_status pyr_parser_read_strings(pyr_parser *p, const pyr_wire_field *field);
 pyr_status pyr_parser_read_tables(pyr_parser *p, const pyr_wire_field *field);
 pyr_status pyr_parser_read_locations(pyr_parser *p, const pyr_wire_field *field);
 pyr_status pyr_parser_read_samples(pyr_parser *p, const pyr_wire_field *field);
+
+/* The highest kind of labels that a sample can have got. */
+uint32_t pyr_parser_kinds(const pyr_parser *p);
 
 #endif

@@ -5,9 +5,18 @@
  */
 #include "pprof/parser_state.h"
 
+#include <string.h>
+
 enum { MAPPING_FIELDS = 10 };
 
 /* ------------------------------------------------------- pass 1: strings, plain numbers ---- */
+
+static bool is_moment(const pyr_wire_reader *text)
+{
+    static const char NAME[] = "end_timestamp_ns";
+    return (size_t)(text->end - text->at) == sizeof NAME - 1 &&
+           memcmp(text->at, NAME, sizeof NAME - 1) == 0;
+}
 
 pyr_status pyr_parser_read_strings(pyr_parser *p, const pyr_wire_field *field)
 {
@@ -37,6 +46,10 @@ pyr_status pyr_parser_read_strings(pyr_parser *p, const pyr_wire_field *field)
                                    field->body.at);
         }
         p->is_pprof = true;
+        if (is_moment(&field->body)) {
+            size_t index = p->builder.strings.length / sizeof(pyr_profile_text);
+            p->moment_key = index < PYR_PARSER_MOMENT_KEYS ? (uint32_t)index : 0;
+        }
         pyr_profile_builder_string(&p->builder, field->body.at,
                                    (size_t)(field->body.end - field->body.at));
         return PYR_OK;
@@ -81,10 +94,10 @@ static pyr_status read_mapping(pyr_parser *p, const pyr_wire_field *field)
         status = pyr_parser_check_strings(p, n + 5, 2, field->body.at);
     }
     if (status == PYR_OK) {
-        status = pyr_parser_add_id(p, p->mapping_ids, n[1], field->body.at);
+        status = pyr_parser_add_id(p, &p->mapping_ids, n[1], field->body.at);
     }
     if (status == PYR_OK) {
-        if (pyr_map_count(p->mapping_ids) == 1) {
+        if (p->mapping_ids.counted == 1) {
             p->builder.head.main_binary = (uint32_t)n[5];
         }
         const pyr_parser_mapping entry = {.file = n[5]};
@@ -101,7 +114,7 @@ static pyr_status read_function(pyr_parser *p, const pyr_wire_field *field)
         status = pyr_parser_check_strings(p, n + 2, 3, field->body.at);
     }
     if (status == PYR_OK) {
-        status = pyr_parser_add_id(p, p->function_ids, n[1], field->body.at);
+        status = pyr_parser_add_id(p, &p->function_ids, n[1], field->body.at);
     }
     if (status == PYR_OK) {
         const pyr_profile_function entry = {

@@ -45,7 +45,10 @@ typedef struct pyr_profile_sample {
      * one do not. */
     uint32_t frame_start, frame_count;
     uint32_t label_start, label_count; /* into labels */
-    size_t value_start;                /* into values: type_count of them */
+    /* Samples of one kind have the same labels in the same order, but for the number of
+     * "end_timestamp_ns". 1 to kind_count; 0 = nothing is known. Only parsed profiles have them. */
+    uint32_t label_kind;
+    size_t value_start; /* into values: type_count of them */
 } pyr_profile_sample;
 
 typedef struct pyr_profile {
@@ -60,6 +63,7 @@ typedef struct pyr_profile {
     uint32_t *comments; /* strings */
     size_t string_count, type_count, function_count, frame_count, stack_frame_count, label_count,
         value_count, sample_count, comment_count;
+    uint32_t kind_count; /* of samples' labels */
     int64_t time_ns, duration_ns; /* 0 = unknown */
     pyr_profile_type period_type;
     int64_t period;

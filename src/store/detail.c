@@ -25,6 +25,13 @@ typedef struct single {
     uint32_t row, sample, extra;
 } single;
 
+typedef struct kind { /* what samples of one kind have in common */
+    int64_t lane;
+    uint32_t extra;
+    uint32_t moment; /* which of the labels it is, plus 1; 0 = none */
+    bool is_known;
+} kind;
+
 typedef struct writing {
     const pyr_profile *profile;
     const pyr_sums_place *samples; /* where each is in the block */
@@ -34,6 +41,7 @@ typedef struct writing {
     pyr_packer *packer;
     pyr_buffer *out;
     single *singles;
+    kind *kinds;
     pyr_intern *extras;
     uint64_t *masks;           /* of each sample in its place: the types that it has a value of */
     uint32_t *strings;         /* of the profile -> of the book, plus 1 */
@@ -41,7 +49,9 @@ typedef struct writing {
     pyr_detail_guess *guesses; /* a row */
     uint32_t *last;            /* of each row: which sample of the type is its last one, plus 1 */
     uint64_t *rest;            /* of each row: its sum without the samples so far */
+    int64_t *steps;            /* how far each is from the one before; 0 at a lane's first */
     uint32_t *places;          /* of the samples that have a type, type after type */
+    int64_t *values;           /* what they have of it */
     size_t ends[PYR_SUMS_TYPES];
     uint32_t *kept; /* scratch: samples of a type whose value is kept; before that, their lanes */
     pyr_buffer plain, other;
@@ -50,23 +60,17 @@ typedef struct writing {
 
 typedef enum key_kind { KEY_OTHER, KEY_MOMENT, KEY_NATIVE_ID, KEY_THREAD_ID } key_kind;
 
-static int compare_singles(const void *a, const void *b)
+static bool is_before(const single *left, const single *right)
 {
-    const single *left = a;
-    const single *right = b;
-    if (left->moment != right->moment) {
-        return left->moment < right->moment ? -1 : 1;
-    }
-    if (left->row != right->row) {
-        return left->row < right->row ? -1 : 1;
-    }
-    return (left->sample > right->sample) - (left->sample < right->sample);
+    return left->moment != right->moment ? left->moment < right->moment
+           : left->row != right->row     ? left->row < right->row
+                                         : left->sample < right->sample;
 }
 
 static size_t run_end(const single *singles, size_t at, size_t count)
 {
     size_t end = at < count ? at + 1 : at;
-    while (end < count && compare_singles(&singles[end - 1], &singles[end]) < 0) {
+    while (end < count && is_before(&singles[end - 1], &singles[end])) {
         end++;
     }
     return end;
@@ -82,11 +86,15 @@ static void sort_lane(single *singles, single *other, size_t count)
         for (size_t at = 0; at < count;) {
             size_t middle = run_end(from, at, count);
             size_t end = run_end(from, middle, count);
-            for (size_t left = at, right = middle; at < end; at++) {
-                bool is_left = right == end ||
-                               (left < middle && compare_singles(&from[left], &from[right]) < 0);
-                to[at] = is_left ? from[left++] : from[right++];
+            size_t left = at;
+            size_t right = middle;
+            while (left < middle && right < end) {
+                bool is_left = is_before(&from[left], &from[right]);
+                to[at++] = from[is_left ? left++ : right++];
             }
+            size_t rest = left < middle ? left : right;
+            memcpy(&to[at], &from[rest], (end - at) * sizeof *to);
+            at = end;
         }
         single *next = to;
         to = from;
@@ -118,7 +126,7 @@ static void group_lanes(writing *w, single *grouped, uint32_t *ends, size_t lane
 static pyr_status sort_singles(writing *w)
 {
     size_t count = w->profile->sample_count;
-    single *grouped = pyr_memory_new(count + 1, sizeof *grouped);
+    single *grouped = pyr_memory_resize(NULL, count + 1, sizeof *grouped);
     uint32_t *ends = pyr_memory_new(count + 1, sizeof *ends);
     pyr_map *lanes = pyr_map_new(count + 1);
     pyr_status status = grouped != NULL && ends != NULL && lanes != NULL ? PYR_OK : PYR_ENOMEM;
@@ -154,9 +162,9 @@ static void find_keys(writing *w)
         [KEY_THREAD_ID] = "thread id",
     };
     for (size_t string = 0; string < w->profile->string_count; string++) {
-        for (uint8_t kind = KEY_MOMENT; kind <= KEY_THREAD_ID; kind++) {
-            if (strcmp(w->profile->strings[string].data, NAMES[kind]) == 0) {
-                w->keys[string] = kind;
+        for (uint8_t key = KEY_MOMENT; key <= KEY_THREAD_ID; key++) {
+            if (strcmp(w->profile->strings[string].data, NAMES[key]) == 0) {
+                w->keys[string] = key;
             }
         }
     }
@@ -178,30 +186,33 @@ static bool is_extra(const writing *w, uint64_t extra, const pyr_detail_number *
                      size_t count)
 {
     size_t length = 0;
+    if (extra >= pyr_intern_count(w->extras)) {
+        return false;
+    }
     const void *bytes = pyr_intern_get(w->extras, extra, &length);
     return length == count * sizeof *numbers && (count == 0 || memcmp(bytes, numbers, length) == 0);
 }
 
-static pyr_status take_sample(writing *w, size_t index, uint32_t row)
+/* What the labels of a sample say; its numbers are likely those of the extra `likely`. */
+static pyr_status read_labels(writing *w, const pyr_profile_sample *sample, uint32_t likely,
+                              kind *found)
 {
-    const pyr_profile_sample *sample = &w->profile->samples[index];
     pyr_detail_number numbers[PYR_DETAIL_NUMBERS];
     size_t count = 0;
-    single *one = &w->singles[index];
     pyr_status status = PYR_OK;
-    *one = (single){.sample = (uint32_t)index, .row = row};
+    *found = (kind){.is_known = true};
     for (uint32_t at = 0; at < sample->label_count && status == PYR_OK; at++) {
         const pyr_profile_label *label = &w->profile->labels[sample->label_start + at];
-        uint8_t kind = w->keys[label->key];
+        uint8_t key = w->keys[label->key];
         if (label->text != 0) {
             continue;
         }
-        if (kind == KEY_MOMENT) {
-            one->moment = label->number;
+        if (key == KEY_MOMENT) {
+            found->moment = at + 1;
             continue;
         }
-        if (kind == KEY_NATIVE_ID || (kind == KEY_THREAD_ID && one->lane == 0)) {
-            one->lane = label->number;
+        if (key == KEY_NATIVE_ID || (key == KEY_THREAD_ID && found->lane == 0)) {
+            found->lane = label->number;
         }
         if (count < PYR_DETAIL_NUMBERS) {
             numbers[count] = (pyr_detail_number){.value = label->number};
@@ -212,12 +223,34 @@ static pyr_status take_sample(writing *w, size_t index, uint32_t row)
             count++;
         }
     }
-    uint64_t extra = index > 0 ? one[-1].extra : 0;
-    if (status == PYR_OK && (index == 0 || !is_extra(w, extra, numbers, count))) {
+    uint64_t extra = likely;
+    if (status == PYR_OK && !is_extra(w, extra, numbers, count)) {
         status = pyr_intern_add(w->extras, count > 0 ? (const void *)numbers : "",
                                 count * sizeof *numbers, &extra);
     }
-    one->extra = (uint32_t)extra;
+    found->extra = (uint32_t)extra;
+    return status;
+}
+
+static pyr_status take_sample(writing *w, size_t index, uint32_t row)
+{
+    const pyr_profile_sample *sample = &w->profile->samples[index];
+    single *one = &w->singles[index];
+    kind *known =
+        &w->kinds[sample->label_kind]; /* the first, of those without a kind, is scratch */
+    pyr_status status = PYR_OK;
+    if (sample->label_kind == 0 || !known->is_known) {
+        status = read_labels(w, sample, index > 0 ? one[-1].extra : 0, known);
+    }
+    *one = (single){
+        .lane = known->lane,
+        .moment = known->moment > 0
+                      ? w->profile->labels[sample->label_start + known->moment - 1].number
+                      : 0,
+        .row = row,
+        .sample = (uint32_t)index,
+        .extra = known->extra,
+    };
     return status;
 }
 
@@ -239,14 +272,6 @@ static void write_extras(writing *w)
         }
     }
     pyr_pack_section(w->packer, w->plain.data, w->plain.length, w->out);
-}
-
-/* How far a sample is from the one before it in its lane; from 0 at a lane's first. */
-static int64_t distance(const single *singles, size_t at)
-{
-    bool follows = at > 0 && singles[at - 1].lane == singles[at].lane;
-    return (int64_t)((uint64_t)singles[at].moment -
-                     (follows ? (uint64_t)singles[at - 1].moment : 0));
 }
 
 static bool begins_lane(const single *singles, size_t at)
@@ -295,8 +320,11 @@ static pyr_status write_places(writing *w)
     pyr_column_clear(&w->column);
     int64_t last = 0;
     for (size_t at = 0; at < count; at++) {
-        int64_t moment = w->singles[at].moment / grain;
-        pyr_column_add(&w->column, difference(moment, begins_lane(w->singles, at) ? 0 : last));
+        const single *one = &w->singles[at];
+        int64_t moment = one->moment / grain;
+        bool begins = begins_lane(w->singles, at);
+        pyr_column_add(&w->column, difference(moment, begins ? 0 : last));
+        w->steps[at] = begins ? 0 : difference(one->moment, one[-1].moment);
         last = moment;
     }
     pyr_status status = pyr_column_write(&w->column, w->packer, w->out);
@@ -353,13 +381,19 @@ static pyr_status write_masks(writing *w)
         w->ends[type] = all; /* moves on as places are added */
         all += counts[type];
     }
-    w->places = pyr_memory_new(all + 1, sizeof *w->places);
-    if (w->places == NULL) {
+    w->places = pyr_memory_resize(NULL, all + 1, sizeof *w->places);
+    w->values = pyr_memory_resize(NULL, all + 1, sizeof *w->values);
+    if (w->places == NULL || w->values == NULL) {
         return PYR_ENOMEM;
     }
     for (size_t at = 0; at < profile->sample_count; at++) {
+        const int64_t *values =
+            &profile->values[profile->samples[w->singles[at].sample].value_start];
         for (uint64_t left = w->masks[at]; left != 0; left &= left - 1) {
-            w->places[w->ends[__builtin_ctzll(left)]++] = (uint32_t)at;
+            size_t type = (size_t)__builtin_ctzll(left);
+            size_t place = w->ends[type]++;
+            w->places[place] = (uint32_t)at;
+            w->values[place] = values[type];
         }
     }
     return write_unexpected(w);
@@ -368,14 +402,9 @@ static pyr_status write_masks(writing *w)
 /* The samples that have one type, in their order. */
 typedef struct having {
     const uint32_t *places;
+    const int64_t *values;
     size_t count, type;
 } having;
-
-static int64_t value_at(const writing *w, const having *these, size_t at)
-{
-    const single *one = &w->singles[these->places[at]];
-    return w->profile->values[w->profile->samples[one->sample].value_start + these->type];
-}
 
 /* Finds the last sample of each row. False: a sum saturated, so it says nothing of them. */
 static bool find_rests(writing *w, const having *these)
@@ -389,7 +418,7 @@ static bool find_rests(writing *w, const having *these)
     for (size_t at = 0; at < these->count; at++) {
         uint32_t row = w->singles[these->places[at]].row;
         w->last[row] = (uint32_t)at + 1;
-        w->rest[row] -= (uint64_t)value_at(w, these, at);
+        w->rest[row] -= (uint64_t)these->values[at];
     }
     uint64_t all = 0;
     for (size_t row = 0; row < sums->count; row++) {
@@ -398,37 +427,35 @@ static bool find_rests(writing *w, const having *these)
     return all == 0;
 }
 
-/* What is kept of a value in one of the ways. */
-static int64_t kept(const writing *w, const having *these, size_t at, size_t way)
+/* What is kept of a value in each of the ways. */
+static inline void find_ways(const writing *w, const having *these, size_t at,
+                             int64_t kept[PYR_DETAIL_WAYS])
 {
-    uint32_t place = these->places[at];
-    int64_t value = value_at(w, these, at);
-    if (way == PYR_DETAIL_FROM_LAST && !begins_lane(w->singles, place)) {
-        return difference(value, distance(w->singles, place));
-    }
-    if (way == PYR_DETAIL_FROM_SAME && at > 0) {
-        const single *one = &w->singles[place];
-        const single *same = &w->singles[these->places[at - 1]];
-        return same->lane == one->lane ? difference(value, difference(one->moment, same->moment))
-                                       : value;
-    }
-    return value;
+    const single *one = &w->singles[these->places[at]];
+    const single *same = &w->singles[these->places[at > 0 ? at - 1 : 0]];
+    int64_t value = these->values[at];
+    int64_t step = same->lane == one->lane ? difference(one->moment, same->moment) : 0;
+    kept[PYR_DETAIL_PLAIN] = value;
+    kept[PYR_DETAIL_FROM_LAST] = difference(value, w->steps[these->places[at]]);
+    kept[PYR_DETAIL_FROM_SAME] = difference(value, step);
 }
 
 /* Says how the values of a type are kept, and adds them to the column of all. */
 static void write_type(writing *w, size_t type)
 {
     size_t start = type > 0 ? w->ends[type - 1] : 0;
-    const having these = {w->places + start, w->ends[type] - start, type};
-    bool has_rests = find_rests(w, &these);
+    const having these = {w->places + start, w->values + start, w->ends[type] - start, type};
+    bool has_rests = these.count == 0 || find_rests(w, &these);
+    int64_t kept[PYR_DETAIL_WAYS];
     size_t left = 0; /* those whose value is kept go to the front */
     size_t bits[PYR_DETAIL_WAYS] = {0};
     for (size_t at = 0; at < these.count; at++) {
         if (has_rests && w->last[w->singles[these.places[at]].row] == at + 1) {
             continue;
         }
+        find_ways(w, &these, at, kept);
         for (size_t way = 0; way < PYR_DETAIL_WAYS; way++) {
-            bits[way] += pyr_column_bits(kept(w, &these, at, way));
+            bits[way] += pyr_column_bits(kept[way]);
         }
         w->kept[left++] = (uint32_t)at;
     }
@@ -437,7 +464,8 @@ static void write_type(writing *w, size_t type)
         best = bits[way] < bits[best] ? way : best;
     }
     for (size_t at = 0; at < left; at++) {
-        pyr_column_add(&w->column, kept(w, &these, w->kept[at], best));
+        find_ways(w, &these, w->kept[at], kept);
+        pyr_column_add(&w->column, kept[best]);
     }
     pyr_wire_append_varint(w->out, best | (has_rests ? PYR_DETAIL_REST : 0));
 }
@@ -480,19 +508,21 @@ pyr_status pyr_detail_write(const pyr_profile *profile, const pyr_sums_place *pl
     pyr_buffer_init(&w.plain, PYR_PACK_SECTION_BYTES - 1);
     pyr_buffer_init(&w.other, PYR_PACK_SECTION_BYTES - 1);
     pyr_column_init(&w.column);
-    w.singles = pyr_memory_new(profile->sample_count + 1, sizeof *w.singles);
+    w.singles = pyr_memory_resize(NULL, profile->sample_count + 1, sizeof *w.singles);
+    w.kinds = pyr_memory_new(profile->kind_count + 1, sizeof *w.kinds);
+    w.steps = pyr_memory_resize(NULL, profile->sample_count + 1, sizeof *w.steps);
     w.extras = pyr_intern_new(PYR_DETAIL_SAMPLES, PYR_DETAIL_EXTRA_BYTES);
     w.strings = pyr_memory_new(profile->string_count + 1, sizeof *w.strings);
     w.keys = pyr_memory_new(profile->string_count + 1, sizeof *w.keys);
-    w.masks = pyr_memory_new(profile->sample_count + 1, sizeof *w.masks);
-    w.kept = pyr_memory_new(profile->sample_count + 1, sizeof *w.kept);
+    w.masks = pyr_memory_resize(NULL, profile->sample_count + 1, sizeof *w.masks);
+    w.kept = pyr_memory_resize(NULL, profile->sample_count + 1, sizeof *w.kept);
     w.guesses = pyr_memory_new(sums->count + 1, sizeof *w.guesses);
     w.last = pyr_memory_new(sums->count + 1, sizeof *w.last);
     w.rest = pyr_memory_new(sums->count + 1, sizeof *w.rest);
     pyr_status status = PYR_OK;
-    if (w.singles == NULL || w.extras == NULL || w.strings == NULL || w.keys == NULL ||
-        w.masks == NULL || w.kept == NULL || w.guesses == NULL || w.last == NULL ||
-        w.rest == NULL) {
+    if (w.singles == NULL || w.kinds == NULL || w.steps == NULL || w.extras == NULL ||
+        w.strings == NULL || w.keys == NULL || w.masks == NULL || w.kept == NULL ||
+        w.guesses == NULL || w.last == NULL || w.rest == NULL) {
         status = PYR_ENOMEM;
     } else {
         find_keys(&w);
@@ -527,6 +557,9 @@ pyr_status pyr_detail_write(const pyr_profile *profile, const pyr_sums_place *pl
     pyr_memory_free(w.keys);
     pyr_memory_free(w.masks);
     pyr_memory_free(w.places);
+    pyr_memory_free(w.values);
+    pyr_memory_free(w.steps);
+    pyr_memory_free(w.kinds);
     pyr_memory_free(w.kept);
     pyr_memory_free(w.guesses);
     pyr_memory_free(w.last);

@@ -19,6 +19,11 @@ typedef struct found_stack { /* of the frames that begin at one place of the pro
     uint32_t stack;
 } found_stack;
 
+typedef struct found_labels { /* of a kind */
+    uint32_t list;            /* UNKNOWN = not looked up yet */
+    bool has_moment;
+} found_labels;
+
 typedef struct intake {
     const pyr_profile *profile;
     pyr_book *book;
@@ -26,7 +31,8 @@ typedef struct intake {
     uint32_t *frames;
     found_stack *starts; /* by the place of the first frame: samples of one stack share frames */
     pyr_map *stacks;     /* hash of a frame sequence -> stack, where they do not */
-    pyr_map *lists;      /* hash of the labels with texts -> list */
+    pyr_map *lists;      /* hash of the labels with texts -> list, where their kind is not known */
+    found_labels *kinds;
     uint64_t seed;
     int counts[PYR_SUMS_TYPES]; /* type that counts the looks behind this one, or -1 */
     uint32_t moment_key;        /* string of the profile: end_timestamp_ns; UNKNOWN = none */
@@ -206,8 +212,8 @@ static pyr_status make_list(intake *in, const pyr_book_pair *texts, size_t count
     return status == PYR_OK ? pyr_book_list_add(in->book, pairs, count, list) : status;
 }
 
-static pyr_status find_list(intake *in, const pyr_profile_sample *sample, uint32_t *list,
-                            bool *has_moment)
+static pyr_status find_list_by_labels(intake *in, const pyr_profile_sample *sample, uint32_t *list,
+                                      bool *has_moment)
 {
     pyr_book_pair texts[PYR_BOOK_LIST_PAIRS]; /* strings of the profile */
     size_t count = 0;
@@ -231,6 +237,23 @@ static pyr_status find_list(intake *in, const pyr_profile_sample *sample, uint32
     }
     pyr_status status = make_list(in, texts, count, list);
     return status == PYR_OK ? pyr_map_put(in->lists, hash, *list) : status;
+}
+
+static pyr_status find_list(intake *in, const pyr_profile_sample *sample, uint32_t *list,
+                            bool *has_moment)
+{
+    found_labels *found = &in->kinds[sample->label_kind];
+    pyr_status status = PYR_OK;
+    if (sample->label_kind == 0 || found->list == UNKNOWN) {
+        status = find_list_by_labels(in, sample, list, has_moment);
+        if (sample->label_kind > 0 && status == PYR_OK) {
+            *found = (found_labels){*list, *has_moment};
+        }
+        return status;
+    }
+    *list = found->list;
+    *has_moment = found->has_moment;
+    return status;
 }
 
 /* Types whose count type says how many looks are behind a value; as pprof/diff.c has them. */
@@ -272,7 +295,16 @@ static double square_of(const intake *in, const int64_t *values, size_t type, bo
 uint64_t pyr_sums_types_of(const int64_t *values, size_t type_count)
 {
     uint64_t types = 0;
-    for (size_t type = 0; type < type_count; type++) {
+    size_t type = 0;
+    for (; type + 4 <= type_count; type += 4) { /* most are 0 */
+        const int64_t *four = &values[type];
+        if ((four[0] | four[1] | four[2] | four[3]) != 0) {
+            types |= (uint64_t)((four[0] != 0) | (four[1] != 0) << 1 | (four[2] != 0) << 2 |
+                                (four[3] != 0) << 3)
+                     << type;
+        }
+    }
+    for (; type < type_count; type++) {
         types |= (uint64_t)(values[type] != 0) << type;
     }
     return types;
@@ -308,6 +340,19 @@ static pyr_status add_samples(intake *in, pyr_sums *sums, pyr_buffer *places)
     }
     sums->samples = profile->sample_count;
     return status;
+}
+
+/* A window has a row for every four or so samples: room for them at once. */
+static pyr_status make_room(pyr_sums *sums, size_t samples)
+{
+    size_t rows = samples / 4;
+    pyr_status status = pyr_map_reserve(sums->rows, rows);
+    if (status == PYR_OK) {
+        status = pyr_buffer_reserve(&sums->values, rows * sums->type_count * sizeof(int64_t));
+    }
+    return status == PYR_OK
+               ? pyr_buffer_reserve(&sums->squares, rows * sums->type_count * sizeof(double))
+               : status;
 }
 
 static pyr_status find_types(intake *in, uint32_t *types)
@@ -346,6 +391,10 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
     in.starts = pyr_memory_new(profile->stack_frame_count + 1, sizeof *in.starts);
     in.stacks = pyr_map_new(profile->sample_count + 1);
     in.lists = pyr_map_new(profile->sample_count + 1);
+    in.kinds = pyr_memory_new(profile->kind_count + 1, sizeof *in.kinds);
+    for (size_t kind = 0; in.kinds != NULL && kind <= profile->kind_count; kind++) {
+        in.kinds[kind].list = UNKNOWN;
+    }
     in.moment_key = UNKNOWN;
     for (size_t string = 0; string < profile->string_count; string++) {
         if (strcmp(profile->strings[string].data, "end_timestamp_ns") == 0) {
@@ -356,7 +405,7 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
     uint32_t types = 0;
     pyr_status status = PYR_OK;
     if (in.strings == NULL || in.frames == NULL || in.starts == NULL || in.stacks == NULL ||
-        in.lists == NULL) {
+        in.lists == NULL || in.kinds == NULL) {
         status = PYR_ENOMEM;
     }
     if (status == PYR_OK) {
@@ -366,6 +415,9 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
         status = pyr_sums_init(sums, types, profile->type_count);
     }
     if (status == PYR_OK) {
+        status = make_room(sums, profile->sample_count);
+    }
+    if (status == PYR_OK) {
         status = add_samples(&in, sums, places);
     }
     pyr_memory_free(in.strings);
@@ -373,5 +425,6 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
     pyr_memory_free(in.starts);
     pyr_map_free(in.stacks);
     pyr_map_free(in.lists);
+    pyr_memory_free(in.kinds);
     return status;
 }
