@@ -165,7 +165,6 @@ static pyr_status parse_message(pyr_parser *p)
         stuck = stuck == PYR_OK ? p->locations.status : stuck;
         stuck = stuck == PYR_OK ? p->lines.status : stuck;
         stuck = stuck == PYR_OK ? p->runs.status : stuck;
-        stuck = stuck == PYR_OK ? p->label_runs.status : stuck;
         if (stuck != PYR_OK) {
             return pyr_parser_fail_memory(p, stuck);
         }

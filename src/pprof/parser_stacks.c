@@ -9,7 +9,12 @@
 
 #include "base/load.h"
 
-enum { LABEL_TAG = 3 << 3 | PYR_WIRE_BYTES, LABEL_KEY_TAG = 1 << 3 | PYR_WIRE_VARINT };
+enum {
+    LABEL_TAG = 3 << 3 | PYR_WIRE_BYTES,
+    LABEL_KEY_TAG = 1 << 3 | PYR_WIRE_VARINT,
+    LABEL_NUMBER_TAG = 3 << 3 | PYR_WIRE_VARINT,
+    MOMENT_BYTES = 14, /* tag and length; tag and key; tag and a moment of this century */
+};
 
 /* ------------------------------------------------------------------- pass 3: locations ---- */
 
@@ -314,51 +319,57 @@ typedef struct label_fields {
     enum { MOMENT_NONE, MOMENT_FIRST, MOMENT_LAST, MOMENTS } moment_is;
 } label_fields;
 
-/* False: something else is there. */
-static bool find_label_fields(const pyr_parser *p, const uint8_t *at, const uint8_t *end,
-                              label_fields *fields)
+static bool is_moment(const pyr_parser *p, const uint8_t *at, ptrdiff_t room)
 {
-    const uint8_t *start = at;
-    *fields = (label_fields){.others = {at, end}};
-    while (at < end) {
-        if (end - at < 4 || at[0] != LABEL_TAG || at[1] < 2 || at[1] >= 0x80 ||
-            at[1] > end - at - 2) {
-            return false;
-        }
+    return room >= MOMENT_BYTES && at[0] == LABEL_TAG && at[2] == LABEL_KEY_TAG &&
+           at[3] == p->moment_key && p->moment_key != 0;
+}
+
+/* Says where they are, if all are labels: whether the others are, nobody has looked. */
+static label_fields find_label_fields(const pyr_parser *p, const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *last = end - MOMENT_BYTES;
+    if (is_moment(p, at, end - at) && at[1] >= 4 && at[1] <= end - at - 2 && at[1] < 0x80) {
         const uint8_t *next = at + 2 + at[1];
-        if (at[3] == p->moment_key && at[2] == LABEL_KEY_TAG && p->moment_key != 0) {
-            bool is_first = at == start;
-            if (fields->moment_is != MOMENT_NONE || (!is_first && next != end)) {
-                return false;
-            }
-            fields->moment = (pyr_wire_reader){at + 2, next};
-            fields->moment_is = is_first ? MOMENT_FIRST : MOMENT_LAST;
-            fields->others = is_first ? (pyr_wire_reader){next, end} : (pyr_wire_reader){start, at};
-        }
-        at = next;
+        return (label_fields){{next, end}, {at + 2, next}, MOMENT_FIRST};
     }
-    return true;
+    if (end - at >= MOMENT_BYTES && is_moment(p, last, MOMENT_BYTES) &&
+        last[1] == MOMENT_BYTES - 2) {
+        return (label_fields){{at, last}, {last + 2, end}, MOMENT_LAST};
+    }
+    return (label_fields){{at, end}, {NULL, NULL}, MOMENT_NONE};
 }
 
-static pyr_status read_label_message(pyr_parser *p, pyr_wire_reader body)
+static pyr_status read_moment(pyr_parser *p, pyr_wire_reader body)
 {
-    return read_label(p, &(pyr_wire_field){.number = 3, .type = PYR_WIRE_BYTES, .body = body});
+    pyr_profile_label label = {.key = p->moment_key};
+    pyr_wire_reader reader = {body.at + 3, body.end};
+    uint64_t number = 0;
+    if (body.at[2] != LABEL_NUMBER_TAG || pyr_wire_varint(&reader, &number) != PYR_OK ||
+        reader.at != reader.end) { /* something else is there too */
+        return read_label(p, &(pyr_wire_field){.number = 3, .type = PYR_WIRE_BYTES, .body = body});
+    }
+    label.number = (int64_t)number;
+    (void)pyr_buffer_append(&p->builder.labels, &label, sizeof label);
+    return PYR_OK;
 }
 
+/* PYR_ENOENT: these are not labels alone. */
 static pyr_status read_label_fields(pyr_parser *p, pyr_wire_reader reader)
 {
     pyr_wire_field field;
     pyr_status status;
     while ((status = pyr_wire_next(&reader, &field)) == PYR_OK) {
-        status = read_label(p, &field);
+        status = field.number == 3 ? read_label(p, &field) : PYR_ENOENT;
         if (status != PYR_OK) {
             return status;
         }
     }
-    return status == PYR_ENOENT ? PYR_OK : status;
+    return reader.at == reader.end ? PYR_OK : PYR_ENOENT;
 }
 
-/* Labels that samples have over and over, but for their moment, are read once. */
+/* Labels that samples have over and over, but for their moment, are read once. PYR_ENOENT as
+ * above. */
 static pyr_status read_other_labels(pyr_parser *p, pyr_wire_reader bytes, uint64_t *run_index)
 {
     pyr_buffer *labels = &p->builder.labels;
@@ -372,10 +383,15 @@ static pyr_status read_other_labels(pyr_parser *p, pyr_wire_reader bytes, uint64
     if (*run_index == known) {
         status = read_label_fields(p, bytes);
         run.count = (uint32_t)(labels->length / sizeof(pyr_profile_label)) - run.start;
-        (void)pyr_buffer_append(&p->label_runs, &run, sizeof run);
-        return status;
+        run.is_other = status == PYR_ENOENT;
+        return pyr_buffer_append(&p->label_runs, &run, sizeof run) == PYR_OK
+                   ? status
+                   : pyr_parser_fail_memory(p, p->label_runs.status);
     }
     memcpy(&run, p->label_runs.data + *run_index * sizeof run, sizeof run);
+    if (run.is_other) {
+        return PYR_ENOENT;
+    }
     size_t length = run.count * sizeof(pyr_profile_label);
     if (pyr_buffer_reserve(labels, length) != PYR_OK) {
         return pyr_parser_fail_memory(p, labels->status);
@@ -389,33 +405,36 @@ uint32_t pyr_parser_kinds(const pyr_parser *p)
     return (uint32_t)pyr_intern_count(p->label_bytes) * MOMENTS;
 }
 
-/* All labels of a sample. PYR_ENOENT: they must be read one by one. */
+/* What is left of a sample, if it is labels: else PYR_ENOENT, and they must be read one by one. */
 static pyr_status read_labels(pyr_parser *p, pyr_wire_reader bytes, pyr_profile_sample *sample)
 {
-    label_fields fields;
+    pyr_buffer *labels = &p->builder.labels;
+    const label_fields fields = find_label_fields(p, bytes.at, bytes.end);
+    size_t start = labels->length;
     uint64_t run = 0;
     pyr_status status = PYR_OK;
-    if (pyr_intern_count(p->label_bytes) == PYR_PARSER_LABEL_RUNS ||
-        !find_label_fields(p, bytes.at, bytes.end, &fields)) {
+    if (pyr_intern_count(p->label_bytes) == PYR_PARSER_LABEL_RUNS) {
         return PYR_ENOENT;
     }
-    size_t start = p->builder.labels.length / sizeof(pyr_profile_label);
     if (fields.moment_is == MOMENT_FIRST) {
-        status = read_label_message(p, fields.moment);
+        status = read_moment(p, fields.moment);
     }
     if (status == PYR_OK) {
         status = read_other_labels(p, fields.others, &run);
     }
     if (status == PYR_OK && fields.moment_is == MOMENT_LAST) {
-        status = read_label_message(p, fields.moment);
+        status = read_moment(p, fields.moment);
     }
-    if (status != PYR_OK || p->builder.labels.status != PYR_OK) {
+    if (status == PYR_ENOENT) {
+        labels->length = start;
+    }
+    if (status != PYR_OK || labels->status != PYR_OK) {
         return status; /* what sticks in a buffer is found at the end of the pass */
     }
-    size_t end = p->builder.labels.length / sizeof(pyr_profile_label);
-    const pyr_profile_label *labels = (const void *)p->builder.labels.data;
-    const pyr_profile_label *moment = &labels[fields.moment_is == MOMENT_FIRST ? start : end - 1];
-    sample->label_count = (uint32_t)(end - start);
+    size_t count = (labels->length - start) / sizeof(pyr_profile_label);
+    const pyr_profile_label *own = (const void *)(labels->data + start);
+    const pyr_profile_label *moment = &own[fields.moment_is == MOMENT_FIRST ? 0 : count - 1];
+    sample->label_count = (uint32_t)count;
     if (fields.moment_is == MOMENT_NONE ||
         (moment->key == p->moment_key && moment->text == 0 && moment->unit == 0)) {
         sample->label_kind = 1 + (uint32_t)run * MOMENTS + fields.moment_is;

@@ -31,6 +31,7 @@ typedef struct pyr_parser_run {
 /* The labels that a run of bytes says, as samples have it. */
 typedef struct pyr_parser_label_run {
     uint32_t start, count; /* into labels */
+    bool is_other;         /* than labels alone */
 } pyr_parser_label_run;
 
 /* Ids of the file and the indices that they got. Nearly all writers count from 1: then nothing but
@@ -139,14 +140,15 @@ static inline pyr_status pyr_parser_check_strings(pyr_parser *p, uint64_t *indic
 /* Gives an id the next index. */
 pyr_status pyr_parser_add_id(pyr_parser *p, pyr_parser_ids *ids, uint64_t id, const uint8_t *at);
 
-/* False: no such id. */
+/* False: no such id, and *index is what it was. */
 static inline bool pyr_parser_find_id(const pyr_parser_ids *ids, uint64_t id, uint64_t *index)
 {
     if (ids->is_map) {
         return pyr_map_get(ids->map, id, index);
     }
-    *index = id - 1; /* of 0: more than there are */
-    return *index < ids->counted;
+    bool is_known = id - 1 < ids->counted; /* 0 - 1 is more than there are */
+    *index = is_known ? id - 1 : *index;
+    return is_known;
 }
 
 /* The passes, each called for every field of the profile; see parser.c. */

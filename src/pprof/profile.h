@@ -63,7 +63,7 @@ typedef struct pyr_profile {
     uint32_t *comments; /* strings */
     size_t string_count, type_count, function_count, frame_count, stack_frame_count, label_count,
         value_count, sample_count, comment_count;
-    uint32_t kind_count; /* of samples' labels */
+    uint32_t kind_count;          /* of samples' labels */
     int64_t time_ns, duration_ns; /* 0 = unknown */
     pyr_profile_type period_type;
     int64_t period;

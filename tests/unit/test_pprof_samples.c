@@ -201,6 +201,75 @@ static void test_labels_again(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Labels of many samples that are equal but for their moment: what each says is its own, whether
+ * its moment is the first label, the last, another, or missing; and equal kinds mean equal labels.
+ */
+static void test_kinds_of_labels(void **state)
+{
+    (void)state;
+    enum { MOMENT = 5, SHAPES = 6, ROUNDS = 3 }; /* the tiny profile has strings 0 to 4 */
+    static const char text[] = "\x1A\x04\x08\x01\x10\x02";
+    static const char number[] = "\x1A\x04\x08\x03\x18\x07";
+    /* Where the moment stands; 9 = nowhere; 8 = nowhere, and the value comes last. */
+    static const int places[SHAPES] = {0, 2, 1, 9, 8, 0};
+    uint32_t kinds[ROUNDS][SHAPES];
+    pyr_bytes_tiny(&bytes);
+    pyr_bytes_string(&bytes, "end_timestamp_ns");
+    for (uint64_t at = 0; at < (uint64_t)ROUNDS * SHAPES; at++) {
+        int place = places[at % SHAPES];
+        pyr_buffer sample;
+        pyr_buffer moment;
+        pyr_buffer_init(&sample, MAX);
+        pyr_buffer_init(&moment, MAX);
+        pyr_wire_append_number(&moment, 1, MOMENT);
+        pyr_wire_append_number(&moment, 3, UINT64_C(1800000000000000000) + at);
+        pyr_buffer_append(&sample, "\x0A\x01\x01", 3);
+        pyr_buffer_append(&sample, "\x10\x05", place == 8 ? 0 : 2);
+        for (int label = 0; label < 3; label++) {
+            if (place == label) {
+                pyr_wire_append_bytes(&sample, 3, moment.data, moment.length);
+            }
+            if (label < 2) {
+                pyr_buffer_append(&sample, label == 0 ? text : number, 6);
+            }
+        }
+        pyr_buffer_append(&sample, "\x10\x05", place == 8 ? 2 : 0);
+        pyr_wire_append_bytes(&bytes, 2, sample.data, sample.length);
+        pyr_buffer_fini(&sample);
+        pyr_buffer_fini(&moment);
+    }
+    pyr_profile *profile = parse_good();
+    assert_int_equal(profile->sample_count, 1 + ROUNDS * SHAPES); /* one is the tiny profile's */
+    for (size_t at = 0; at < (size_t)ROUNDS * SHAPES; at++) {
+        const pyr_profile_sample *sample = &profile->samples[1 + at];
+        const pyr_profile_label *labels = &profile->labels[sample->label_start];
+        uint32_t place = (uint32_t)places[at % SHAPES];
+        bool has_moment = place < 3;
+        assert_int_equal(sample->label_count, has_moment ? 3 : 2);
+        if (has_moment) {
+            assert_int_equal(labels[place].key, MOMENT);
+            assert_int_equal(labels[place].number, INT64_C(1800000000000000000) + (int64_t)at);
+        }
+        const pyr_profile_label *first = &labels[place == 0];
+        const pyr_profile_label *second = &labels[1 + (place <= 1)];
+        assert_int_equal(first->key, 1);
+        assert_int_equal(first->text, 2);
+        assert_int_equal(second->key, 3);
+        assert_int_equal(second->number, 7);
+        assert_in_range(sample->label_kind, 0, profile->kind_count);
+        kinds[at / SHAPES][at % SHAPES] = sample->label_kind;
+    }
+    for (size_t shape = 0; shape < SHAPES; shape++) {
+        bool has_kind = places[shape] != 1 && places[shape] != 8;
+        assert_int_equal(kinds[1][shape] == kinds[2][shape], has_kind || kinds[1][shape] == 0);
+        assert_true(!has_kind || kinds[1][shape] != 0);
+    }
+    assert_int_equal(kinds[1][0], kinds[1][5]);
+    assert_int_not_equal(kinds[1][0], kinds[1][1]);
+    assert_int_not_equal(kinds[1][0], kinds[1][3]);
+    pyr_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +277,7 @@ int main(void)
         TEST(test_shared_frames),
         TEST(test_many_values),
         TEST(test_labels_again),
+        TEST(test_kinds_of_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
