@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "model/requests.h"
 #include "model/sample.h"
 
 enum { MOST_ABOVE = 1024 }; /* sets looked through for the one to leave */
@@ -37,6 +38,7 @@ typedef struct set_tail {
     PyObject *previous; /* a set, or NULL */
     PyObject *own;      /* bytes: text of the labels that were added */
     uint64_t maker;
+    bool has_endpoint; /* a request is being served */
 } set_tail;
 
 typedef struct labels_object {
@@ -45,6 +47,7 @@ typedef struct labels_object {
     PyObject *own;      /* bytes: as the text of a set, but an empty value takes a label away */
     PyObject *made;     /* the set made last, or NULL: most blocks are entered from one place */
     PyObject *made_for; /* the set that it was made from, or NULL */
+    pyr_request_counter *requests; /* of the endpoint that it names; NULL = none, or it goes on */
 } labels_object;
 
 typedef struct carried_object {
@@ -133,6 +136,20 @@ static size_t merge(const char *base, size_t base_length, const char *own, size_
     return length;
 }
 
+/* The label `endpoint` of a text; with an empty value where there is none. */
+static item find_endpoint(const char *text, size_t length)
+{
+    static const char KEY[] = "endpoint";
+    const char *end = text + length;
+    item label;
+    while (next_item(&text, end, &label)) {
+        if (label.key_length == sizeof KEY - 1 && memcmp(label.key, KEY, sizeof KEY - 1) == 0) {
+            return label;
+        }
+    }
+    return (item){0};
+}
+
 /* -------------------------------------------------------------------------------------- sets */
 
 static size_t tail_at(uint32_t length)
@@ -160,7 +177,8 @@ static PyObject *make_set(PyObject *previous, PyObject *own, uint64_t maker)
     made->hash = pyr_hash_bytes(text, length, source.seed);
     made->length = (uint32_t)length;
     memcpy(made->text, text, length);
-    *tail_of((PyObject *)made) = (set_tail){Py_XNewRef(previous), Py_NewRef(own), maker};
+    *tail_of((PyObject *)made) = (set_tail){Py_XNewRef(previous), Py_NewRef(own), maker,
+                                            find_endpoint(text, length).value_length > 0};
     return PyObject_Init((PyObject *)made, &set_type);
 }
 
@@ -344,6 +362,22 @@ static PyObject *labels_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     }
     made->number = ++last_number;
     made->own = own;
+    item endpoint = find_endpoint(PyBytes_AS_STRING(own), (size_t)PyBytes_GET_SIZE(own));
+    if (endpoint.value_length > 0) {
+        made->requests = pyr_requests_counter(endpoint.value, endpoint.value_length);
+    }
+    return (PyObject *)made;
+}
+
+/* The same labels for what goes on: a generator that is entered again is no further request. */
+static PyObject *labels_again(PyObject *self, PyObject *unused)
+{
+    labels_object *made = (labels_object *)labels_type.tp_alloc(&labels_type, 0);
+    (void)unused;
+    if (made != NULL) {
+        made->number = ++last_number;
+        made->own = Py_NewRef(((labels_object *)self)->own);
+    }
     return (PyObject *)made;
 }
 
@@ -373,10 +407,15 @@ static PyObject *labels_enter(PyObject *self, PyObject *unused)
         Py_XSETREF(labels->made, made);
         Py_XSETREF(labels->made_for, Py_XNewRef(current));
     }
+    bool is_request =
+        labels->requests != NULL && (current == NULL || !tail_of(current)->has_endpoint);
     Py_XDECREF(current);
     PyObject *set = Py_NewRef(labels->made);
     bool done = set_current(set);
     Py_DECREF(set);
+    if (done && is_request) {
+        pyr_requests_add(labels->requests);
+    }
     return done ? Py_NewRef(self) : NULL;
 }
 
@@ -427,6 +466,7 @@ static PyObject *labels_exit(PyObject *self, PyObject *const *unused, Py_ssize_t
 
 static PyMethodDef labels_methods[] = {
     {"__enter__", labels_enter, METH_NOARGS, "From here on these labels are in force."},
+    {"_again", labels_again, METH_NOARGS, "The same labels for what was entered before."},
     {"__exit__", (PyCFunction)(void (*)(void))labels_exit, METH_FASTCALL, "They end here."},
     {NULL, NULL, 0, NULL},
 };

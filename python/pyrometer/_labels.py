@@ -104,17 +104,19 @@ def _around_coroutine(own: labels, function: "Callable[..., Any]") -> "Callable[
 
 def _around_generator(own: labels, function: "Callable[..., Any]") -> "Callable[..., Any]":
     def call(*arguments: "Any", **keywords: "Any") -> "Generator[Any, Any, Any]":
-        generator = function(*arguments, **keywords)
+        generator, again = function(*arguments, **keywords), own._again()
         step, value = generator.send, None
+        scope: _Labels = own
         try:
             while True:
-                with own:
+                with scope:
                     item = step(value)
+                scope = again
                 try:
                     value = yield item
                     step = generator.send
                 except GeneratorExit:
-                    with own:
+                    with again:
                         generator.close()
                     raise
                 except BaseException as error:
@@ -127,17 +129,19 @@ def _around_generator(own: labels, function: "Callable[..., Any]") -> "Callable[
 
 def _around_async_generator(own: labels, function: "Callable[..., Any]") -> "Callable[..., Any]":
     async def call(*arguments: "Any", **keywords: "Any") -> "AsyncGenerator[Any, Any]":
-        generator = function(*arguments, **keywords)
+        generator, again = function(*arguments, **keywords), own._again()
         step, value = generator.asend, None
+        scope: _Labels = own
         try:
             while True:
-                with own:
+                with scope:
                     item = await step(value)
+                scope = again
                 try:
                     value = yield item
                     step = generator.asend
                 except GeneratorExit:
-                    with own:
+                    with again:
                         await generator.aclose()
                     raise
                 except BaseException as error:

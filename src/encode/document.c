@@ -123,6 +123,17 @@ static int add_leaks(json_t *root, const pyr_facts *facts)
     return failed;
 }
 
+/* 0, or -1: no memory. Absent where the program says nothing of requests. */
+static int add_requests(json_t *root, const pyr_facts *facts)
+{
+    int failed = 0;
+    for (size_t i = 0; i < facts->request_count; i++) {
+        failed |= json_object_set_new(get_section(root, "requests"), facts->requests[i].endpoint,
+                                      json_integer((json_int_t)facts->requests[i].count));
+    }
+    return failed;
+}
+
 static int append(const char *text, size_t length, void *buffer)
 {
     return pyr_buffer_append(buffer, text, length) == PYR_OK ? 0 : -1;
@@ -146,7 +157,8 @@ pyr_status pyr_encode_document(const pyr_window *window, const pyr_facts *facts,
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         failed |= get_section(root, sections[i]) == NULL;
     }
-    failed |= add_facts(root, facts) | add_leaks(root, facts) | add_window(root, window);
+    failed |= add_facts(root, facts) | add_leaks(root, facts) | add_requests(root, facts) |
+              add_window(root, window);
     if (!failed) {
         status = write_json(root, out);
     }

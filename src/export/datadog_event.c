@@ -319,6 +319,23 @@ static json_t *make_info(const pyr_export_job *job)
     return info;
 }
 
+/* Requests by endpoint, as the program's labels say; null where it says nothing of them. */
+static json_t *make_counts(const pyr_facts *facts)
+{
+    size_t count = facts != NULL ? facts->request_count : 0;
+    json_t *counts = count > 0 ? json_object() : json_null();
+    int failed = 0;
+    for (size_t index = 0; index < count; index++) {
+        failed |= json_object_set_new(counts, facts->requests[index].endpoint,
+                                      json_integer((json_int_t)facts->requests[index].count));
+    }
+    if (failed) {
+        json_decref(counts);
+        return NULL;
+    }
+    return counts;
+}
+
 static int dump(const char *text, size_t length, void *buffer)
 {
     return pyr_buffer_append(buffer, text, length) == PYR_OK ? 0 : -1;
@@ -343,8 +360,7 @@ static int fill(json_t *root, const pyr_datadog_source *source, const pyr_export
     failed |= json_object_set_new(root, "end", json_string(end));
     failed |= json_object_set_new(root, "family", json_string("python"));
     failed |= json_object_set_new(root, "version", json_string("4"));
-    /* Endpoints come from spans of a tracer, of which this profiler knows none yet. */
-    failed |= json_object_set_new(root, "endpoint_counts", json_null());
+    failed |= json_object_set_new(root, "endpoint_counts", make_counts(job->facts));
     failed |= json_object_set_new(root, "process_tags", make_text(process_tags));
     failed |= json_object_set_new(root, "internal", make_internal(job));
     failed |= json_object_set_new(root, "info", make_info(job));

@@ -47,11 +47,21 @@ typedef struct pyr_leak_site {
     double confidence;                 /* that it grows, 0 to 1 */
 } pyr_leak_site;
 
+enum { PYR_LIMIT_ENDPOINTS = 256, PYR_LIMIT_ENDPOINT_TEXT = 132 };
+
+/* Requests that began in a window (model/requests.h). */
+typedef struct pyr_request_count {
+    const char *endpoint; /* static, as keys are */
+    int64_t count;
+} pyr_request_count;
+
 typedef struct pyr_facts {
     size_t count;
     pyr_fact rows[PYR_LIMIT_FACTS];
     size_t leak_count; /* set anew by whoever finds leaks */
     pyr_leak_site leaks[PYR_LIMIT_LEAK_SITES];
+    size_t request_count; /* set anew with each window */
+    pyr_request_count requests[PYR_LIMIT_ENDPOINTS];
 } pyr_facts;
 
 void pyr_facts_add_integer(pyr_facts *facts, const char *section, const char *key, int64_t value);

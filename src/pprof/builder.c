@@ -33,6 +33,36 @@ void pyr_profile_builder_init(pyr_profile_builder *builder)
     pyr_buffer_init(&builder->comments, UINT32_MAX * sizeof(uint32_t));
 }
 
+static void give(pyr_buffer *buffer, void *array, size_t length)
+{
+    buffer->data = array;
+    buffer->length = buffer->capacity = length;
+}
+
+void pyr_profile_builder_reopen(pyr_profile_builder *builder, pyr_profile *profile)
+{
+    size_t text = 0;
+    for (size_t i = 0; i < profile->string_count; i++) {
+        text += profile->strings[i].length + 1;
+    }
+    pyr_profile_builder_init(builder);
+    builder->head = *profile;
+    give(&builder->text, profile->arena, text);
+#define GIVE(array, number)                                                                        \
+    give(&builder->array, profile->array, profile->number * sizeof *profile->array)
+    GIVE(strings, string_count);
+    GIVE(types, type_count);
+    GIVE(functions, function_count);
+    GIVE(frames, frame_count);
+    GIVE(stack_frames, stack_frame_count);
+    GIVE(labels, label_count);
+    GIVE(values, value_count);
+    GIVE(samples, sample_count);
+    GIVE(comments, comment_count);
+#undef GIVE
+    pyr_memory_free(profile);
+}
+
 void pyr_profile_builder_fini(pyr_profile_builder *builder)
 {
     pyr_buffer *all[ARRAYS];

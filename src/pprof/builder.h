@@ -23,6 +23,9 @@ typedef struct pyr_profile_builder {
 /* Empty. Allocates nothing. */
 void pyr_profile_builder_init(pyr_profile_builder *builder);
 
+/* Goes on with a profile, which it takes: more is added to it. Not yet initialised before. */
+void pyr_profile_builder_reopen(pyr_profile_builder *builder, pyr_profile *profile);
+
 /* Frees what finish has not given away. */
 void pyr_profile_builder_fini(pyr_profile_builder *builder);
 

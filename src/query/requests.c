@@ -40,7 +40,8 @@ pyr_status pyr_requests_count(pyr_view *view, const pyr_question *question, int6
         for (size_t at = 0; at < question->count; at++) {
             const pyr_condition *condition = &question->conditions[at];
             bool is_decided = condition->place == PYR_CONDITION_LABEL && (open >> at & 1) == 0;
-            if (is_decided || strcmp(condition->name, "trace endpoint") == 0) {
+            if (is_decided || strcmp(condition->name, "trace endpoint") == 0 ||
+                strcmp(condition->name, "endpoint") == 0) {
                 own->conditions[own->count++] = *condition;
             }
         }

@@ -312,7 +312,16 @@ static void write_cost(pyr_answer *answer, const pyr_own_cost *cost)
     pyr_answer_real(answer, "share_of_a_core",
                     cost->window_ns > 0 ? cost->cpu_ns / cost->window_ns : 0);
     pyr_answer_real(answer, "most_bytes", cost->bytes);
-    pyr_answer_real(answer, "lost", cost->lost);
+    pyr_answer_begin(answer, "lost_by_kind", '{');
+    double lost = 0;
+    for (size_t kind = 0; kind < PYR_OWN_LOSSES; kind++) {
+        lost += cost->lost[kind];
+        if (cost->lost[kind] > 0) {
+            pyr_answer_real(answer, pyr_own_cost_loss(kind), cost->lost[kind]);
+        }
+    }
+    pyr_answer_end(answer, '}');
+    pyr_answer_real(answer, "lost", lost);
     pyr_answer_end(answer, '}');
 }
 

@@ -134,7 +134,7 @@ static pyr_status parse(pyr_request *request, const pyr_sent *sent, incoming *ar
         pyr_request_refuse(request, 400, "the profile has no sample types");
         status = PYR_EINVAL;
     } else {
-        status = pyr_endpoints_add(&arrival->profile, sent->endpoint_counts);
+        status = pyr_endpoints_add(&arrival->profile, sent->endpoint_counts, sent->endpoint_key);
     }
     return status;
 }

@@ -21,6 +21,7 @@ typedef struct pyr_sent {
     const void *document;     /* JSON, or NULL */
     size_t document_length;
     const json_t *endpoint_counts; /* requests served, by endpoint; or NULL */
+    const char *endpoint_key;      /* label that says the endpoint in this profile's samples */
     pyr_own_cost cost;             /* what its document says */
 } pyr_sent;
 

@@ -127,6 +127,7 @@ void pyr_intake_datadog(pyr_worker *worker, pyr_request *request)
         pyr_request_refuse(request, 503, "out of memory");
     } else {
         sent.endpoint_counts = json_object_get(event, "endpoint_counts");
+        sent.endpoint_key = document != NULL ? "endpoint" : "trace endpoint";
         if (document != NULL) {
             pyr_own_cost_add_document(&sent.cost, document);
         }

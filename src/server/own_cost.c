@@ -2,6 +2,28 @@
 #include "server/own_cost.h"
 
 #include <stdint.h>
+#include <string.h>
+
+/* The ids of model/sample.h, which is the other side of the border. */
+static const char *const LOSSES[PYR_OWN_LOSSES] = {
+    "torn-stack",  "no-root",           "unreadable",   "stale-code",   "too-many-threads",
+    "lanes-busy",  "window-full",       "symbols-full", "missed-ticks", "window-dropped",
+    "old-symbols", "missed-allocation", "missed-block", "names-busy",   "other",
+};
+
+const char *pyr_own_cost_loss(size_t kind)
+{
+    return LOSSES[kind];
+}
+
+static size_t find_loss(const char *name)
+{
+    size_t kind = 0;
+    while (kind < PYR_OWN_LOSSES - 1 && strcmp(LOSSES[kind], name) != 0) {
+        kind++;
+    }
+    return kind;
+}
 
 void pyr_own_cost_add_document(pyr_own_cost *cost, const json_t *document)
 {
@@ -16,7 +38,7 @@ void pyr_own_cost_add_document(pyr_own_cost *cost, const json_t *document)
     /* The iteration wants a pointer to what may change; it only reads. */
     json_object_foreach((json_t *)(uintptr_t)json_object_get(document, "losses"), key, value)
     {
-        cost->lost += json_number_value(value);
+        cost->lost[find_loss(key)] += json_number_value(value);
     }
     const json_t *window = json_object_get(document, "window");
     const json_t *memory = json_object_get(document, "memory");
@@ -34,5 +56,7 @@ void pyr_own_cost_add(pyr_own_cost *cost, const pyr_own_cost *other)
     cost->cpu_ns += other->cpu_ns;
     cost->window_ns += other->window_ns;
     cost->bytes = other->bytes > cost->bytes ? other->bytes : cost->bytes;
-    cost->lost += other->lost;
+    for (size_t kind = 0; kind < PYR_OWN_LOSSES; kind++) {
+        cost->lost[kind] += other->lost[kind];
+    }
 }

@@ -68,7 +68,7 @@ static void escape(pyr_buffer *out, const char *text)
 /* Figures of each service since the start; cost and losses are of windows whose document came. */
 static void write_services(pyr_services *services, pyr_buffer *out)
 {
-    enum { PROFILES, BYTES, LAST, CPU, COVERED, MEMORY, LOST, ROWS };
+    enum { PROFILES, BYTES, LAST, CPU, COVERED, MEMORY, ROWS };
     static const struct {
         const char *name, *kind, *help;
     } TABLE[ROWS] = {
@@ -78,7 +78,6 @@ static void write_services(pyr_services *services, pyr_buffer *out)
         [CPU] = {"profiler_cpu_seconds_total", "counter", "CPU time that profiling itself took."},
         [COVERED] = {"profiled_seconds_total", "counter", "Time that processes were profiled."},
         [MEMORY] = {"profiler_bytes", "gauge", "The most memory that a profiler held."},
-        [LOST] = {"lost_total", "counter", "Samples, ticks and names that profilers lost."},
     };
     for (size_t row = 0; row < ROWS; row++) {
         char name[PYR_SERVICE_NAME_BYTES];
@@ -90,19 +89,35 @@ static void write_services(pyr_services *services, pyr_buffer *out)
         for (size_t number = 0; pyr_services_at(services, number, name, sizeof name, &of);
              number++) {
             const double values[ROWS] = {
-                [PROFILES] = (double)of.profiles,
-                [BYTES] = (double)of.bytes,
-                [LAST] = (double)of.last_ns / 1e9,
-                [CPU] = of.cost.cpu_ns / 1e9,
-                [COVERED] = of.cost.window_ns / 1e9,
-                [MEMORY] = of.cost.bytes,
-                [LOST] = of.cost.lost,
+                [PROFILES] = (double)of.profiles,    [BYTES] = (double)of.bytes,
+                [LAST] = (double)of.last_ns / 1e9,   [CPU] = of.cost.cpu_ns / 1e9,
+                [COVERED] = of.cost.window_ns / 1e9, [MEMORY] = of.cost.bytes,
             };
             bool is_told = row < CPU || of.cost.windows > 0;
             if (of.profiles > 0 && is_told && out->length < METRICS_BYTES) {
                 (void)pyr_buffer_format(out, "pyrometer_service_%s{service=\"", TABLE[row].name);
                 escape(out, name);
                 (void)pyr_buffer_format(out, "\"} %.15g\n", values[row]);
+            }
+        }
+    }
+}
+
+/* What each service's profilers lost, by kind: of those that occurred. */
+static void write_losses(pyr_services *services, pyr_buffer *out)
+{
+    char name[PYR_SERVICE_NAME_BYTES];
+    pyr_service_figures of;
+    (void)pyr_buffer_text(out, "# HELP pyrometer_service_lost_total Samples, ticks and names that "
+                               "profilers lost. Since the server started.\n"
+                               "# TYPE pyrometer_service_lost_total counter\n");
+    for (size_t number = 0; pyr_services_at(services, number, name, sizeof name, &of); number++) {
+        for (size_t kind = 0; kind < PYR_OWN_LOSSES && out->length < METRICS_BYTES; kind++) {
+            if (of.cost.lost[kind] > 0) {
+                (void)pyr_buffer_text(out, "pyrometer_service_lost_total{service=\"");
+                escape(out, name);
+                (void)pyr_buffer_format(out, "\",kind=\"%s\"} %.15g\n", pyr_own_cost_loss(kind),
+                                        of.cost.lost[kind]);
             }
         }
     }
@@ -182,6 +197,7 @@ void pyr_status_metrics(pyr_worker *worker, pyr_request *request)
                                 (uint64_t)atomic_load(&counters->by_class[class]));
     }
     write_services(server->services, out);
+    write_losses(server->services, out);
     (void)pyr_buffer_text(out, "# HELP pyrometer_series_last_seconds End of the last profile, as "
                                "Unix time; series of the last day.\n"
                                "# TYPE pyrometer_series_last_seconds gauge\n");

@@ -18,6 +18,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "model/requests.h"
 #include "os/os.h"
 #include "record/recorder.h"
 #include "schedule/scheduler.h"
@@ -126,6 +127,7 @@ static pyr_window *gather(pyr_session *session, bool is_held)
             session->lost[loss] += pyr_window_lost(window, (pyr_loss)loss);
         }
         session->facts.count = 0;
+        pyr_requests_take(&session->facts);
         pyr_identity_facts(&session->identity, &session->settings, &session->facts);
         pyr_collecting_facts(&session->collecting, &session->facts,
                              is_held ? PYR_FACTS_OF_HELD_WINDOW : PYR_FACTS_OF_WINDOW);
@@ -306,6 +308,7 @@ pyr_status pyr_session_new(const pyr_settings *settings, const pyr_host *host,
         return PYR_ENOMEM;
     }
     pyr_lock_init(&made->gather, PYR_LOCK_GATHER);
+    pyr_requests_drop(); /* those from before, and of the process that this one was forked from */
     made->host = *host;
     made->birth = *birth;
     made->birth.parent = NULL; /* is freed soon */

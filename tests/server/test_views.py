@@ -140,7 +140,7 @@ def test_figures_for_prometheus(server):
     document = {
         "window": {"start_ns": 0, "end_ns": 10 * SECOND},
         "cost": {"own_threads_cpu_ns": 25 * 10**7},
-        "losses": {"torn-stack": 2, "window-full": 3},
+        "losses": {"torn-stack": 2, "window-full": 3, 'no "kind"': 1},
         "memory": {"profiler_bytes": 1000},
     }
     for number in 2, 3, 3:  # the last again
@@ -174,7 +174,12 @@ def test_figures_for_prometheus(server):
         "profiler_cpu_seconds_total": 0.5,
         "profiled_seconds_total": 20,
         "profiler_bytes": 1000,
-        "lost_total": 10,
+    }
+    lost = 'pyrometer_service_lost_total{service="shop",kind='
+    assert {name: value for name, value in values.items() if "lost_total" in name} == {
+        lost + '"torn-stack"}': 4,
+        lost + '"window-full"}': 6,
+        lost + '"other"}': 2,
     }
     quoted = 'pyrometer_service_profiles_total{service="a \\"b\\" \\\\ c"}'
     assert values[quoted] == 1

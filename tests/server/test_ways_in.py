@@ -201,6 +201,43 @@ def test_our_agent(server):
     assert server.get("/api/labels", name="host")["values"] == [window["identity"]["host"]]
 
 
+SERVES = """
+import time
+from pyrometer import labels
+def handle(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+for page, count in ("/cheap", {cheap}), ("/dear", {dear}):
+    for _ in range(count):
+        with labels(endpoint=page):
+            handle({seconds})
+"""
+
+
+def test_our_agent_counts_requests(server):
+    """The second version serves four times the requests, at half the cost of each."""
+    for version, counts in ("1", {"cheap": 20, "dear": 5}), ("2", {"cheap": 80, "dear": 20}):
+        environment = {**os.environ, "PYROMETER_URL": server.url, "PYROMETER_SERVICE": "counts"}
+        environment["PYROMETER_VERSION"] = version
+        source = SERVES.format(seconds=0.04 if version == "1" else 0.02, **counts)
+        command = [program(), "run", sys.executable, "-c", source]
+        done = subprocess.run(command, env=environment, timeout=60, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        lines = server.get("/api/totals", type="requests", by="endpoint", version=version)["lines"]
+        counted = {line["name"].strip("/"): line["sum"] for line in lines}
+        assert counted == counts
+    asked = {"type": "cpu-time", "version": "2", "before_version": "1", "per": "request"}
+    both = server.get("/api/diff", **asked)
+    assert (both["before"]["requests"], both["after"]["requests"]) == (25, 100)
+    row = next(row for row in both["rows"] if row["name"] == "handle")
+    assert row["total"]["before"] == pytest.approx(0.04 * SECOND, rel=0.2)
+    assert row["total"]["after"] == pytest.approx(0.02 * SECOND, rel=0.2)
+    dear = {"where": "endpoint=/dear", "before_where": "endpoint=/dear"}
+    one = server.get("/api/diff", **dear, **asked)
+    assert (one["before"]["requests"], one["after"]["requests"]) == (5, 20)
+
+
 def seconds_until_shown(folder, environment):
     """From the command's start until its server's page has a function of it; and then its end."""
     with open(folder / "errors", "w+") as errors:
@@ -322,7 +359,7 @@ def test_documents_and_what_profiling_costs(server):
             "identity": {"host": f"h{number}"},
             "window": {"start_ns": 0, "end_ns": 10 * SECOND},
             "cost": {"sampler_cpu_ns": 10**7, "export_cpu_ns": 10**6},
-            "losses": {"torn": 2},
+            "losses": {"torn-stack": 2, "of no kind": 1},
             "memory": {"profiler_bytes": 1000 + number},
         }
         profile = make_profile(number, NOW - (100 + number) * SECOND)
@@ -339,7 +376,8 @@ def test_documents_and_what_profiling_costs(server):
         "window_ns": 30 * SECOND,
         "share_of_a_core": pytest.approx(0.0011),
         "most_bytes": 1002,
-        "lost": 6,
+        "lost_by_kind": {"torn-stack": 6, "other": 3},
+        "lost": 9,
     }
 
 

@@ -145,6 +145,17 @@ static void test_event(void **state)
     assert_null(json_object_get(internal, "sampling_event_count")); /* not known, so not said */
     assert_true(json_is_null(json_object_get(event, "endpoint_counts")));
     json_decref(event);
+    pyr_buffer_clear(&out);
+    facts.request_count = 2;
+    facts.requests[0] = (pyr_request_count){"/cart", 12};
+    facts.requests[1] = (pyr_request_count){"(other)", 1};
+    assert_int_equal(pyr_datadog_event(&source, &job, attachments, &out), PYR_OK);
+    event = json_loadb((const char *)out.data, out.length, 0, NULL);
+    json_t *counts = json_object_get(event, "endpoint_counts");
+    assert_int_equal(json_object_size(counts), 2);
+    assert_int_equal(json_integer_value(json_object_get(counts, "/cart")), 12);
+    assert_int_equal(json_integer_value(json_object_get(counts, "(other)")), 1);
+    json_decref(event);
     pyr_buffer_fini(&out);
 
     pyr_buffer_init(&out, 100);

@@ -11,6 +11,7 @@
 #include <pyroscope.pb-c.h>
 
 #include "base/memory.h"
+#include "model/sample.h"
 #include "pprof/parser.h"
 #include "query/question.h"
 #include "server/connect.h"
@@ -18,6 +19,7 @@
 #include "server/guard.h"
 #include "server/listen.h"
 #include "server/multipart.h"
+#include "server/own_cost.h"
 #include "server/request.h"
 #include "support/pprof_bytes.h"
 
@@ -357,9 +359,21 @@ static void connect_without_memory(void **state)
     fail();
 }
 
+/* The server knows each kind of loss that agents know, and no other. */
+static void kinds_of_losses(void **state)
+{
+    (void)state;
+    assert_int_equal(PYR_OWN_LOSSES, PYR_LOSSES + 1);
+    for (int loss = 0; loss < PYR_LOSSES; loss++) {
+        assert_string_equal(pyr_own_cost_loss((size_t)loss), pyr_loss_id((pyr_loss)loss));
+    }
+    assert_string_equal(pyr_own_cost_loss(PYR_LOSSES), "other");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_of_losses),
         cmocka_unit_test(multipart_parts),
         cmocka_unit_test(multipart_cut_off_anywhere),
         cmocka_unit_test(times),
