@@ -1,8 +1,8 @@
 /* From a pprof profile to rows in the numbers of a book; see the header.
  *
  * Strings and frames of the profile are looked up in the book once each; a stack once for each
- * different sequence of frames, found by its place or by a hash with a secret seed. So a sample
- * costs two lookups.
+ * place that frames of samples begin at, since the parser has equal stacks share theirs; texts of
+ * labels once for each kind. So a sample costs one lookup, of its row.
  */
 #include "store/sums.h"
 
@@ -30,7 +30,6 @@ typedef struct intake {
     uint32_t *strings; /* of the profile -> of the book; UNKNOWN = not looked up yet */
     uint32_t *frames;
     found_stack *starts; /* by the place of the first frame: samples of one stack share frames */
-    pyr_map *stacks;     /* hash of a frame sequence -> stack, where they do not */
     pyr_map *lists;      /* hash of the labels with texts -> list, where their kind is not known */
     found_labels *kinds;
     uint64_t seed;
@@ -170,12 +169,6 @@ static pyr_status find_stack(intake *in, const pyr_profile_sample *sample, uint3
         return PYR_OK;
     }
     found->count = sample->frame_count;
-    uint64_t hash = pyr_hash_bytes(frames, sample->frame_count * sizeof *frames, in->seed);
-    uint64_t known = 0;
-    if (pyr_map_get(in->stacks, hash, &known)) {
-        *stack = found->stack = (uint32_t)known;
-        return PYR_OK;
-    }
     pyr_status status = PYR_OK;
     for (uint32_t left = sample->frame_count; left > 0 && status == PYR_OK; left--) {
         uint32_t frame = 0;
@@ -185,7 +178,7 @@ static pyr_status find_stack(intake *in, const pyr_profile_sample *sample, uint3
         }
     }
     found->stack = *stack;
-    return status == PYR_OK ? pyr_map_put(in->stacks, hash, *stack) : status;
+    return status;
 }
 
 static int compare_pairs(const void *a, const void *b)
@@ -389,7 +382,6 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
     in.strings = unknown_numbers(profile->string_count);
     in.frames = unknown_numbers(profile->frame_count);
     in.starts = pyr_memory_new(profile->stack_frame_count + 1, sizeof *in.starts);
-    in.stacks = pyr_map_new(profile->sample_count + 1);
     in.lists = pyr_map_new(profile->sample_count + 1);
     in.kinds = pyr_memory_new(profile->kind_count + 1, sizeof *in.kinds);
     for (size_t kind = 0; in.kinds != NULL && kind <= profile->kind_count; kind++) {
@@ -404,8 +396,8 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
     find_counts(&in);
     uint32_t types = 0;
     pyr_status status = PYR_OK;
-    if (in.strings == NULL || in.frames == NULL || in.starts == NULL || in.stacks == NULL ||
-        in.lists == NULL || in.kinds == NULL) {
+    if (in.strings == NULL || in.frames == NULL || in.starts == NULL || in.lists == NULL ||
+        in.kinds == NULL) {
         status = PYR_ENOMEM;
     }
     if (status == PYR_OK) {
@@ -423,7 +415,6 @@ pyr_status pyr_sums_of_profile(pyr_sums *sums, const pyr_profile *profile, pyr_b
     pyr_memory_free(in.strings);
     pyr_memory_free(in.frames);
     pyr_memory_free(in.starts);
-    pyr_map_free(in.stacks);
     pyr_map_free(in.lists);
     pyr_memory_free(in.kinds);
     return status;

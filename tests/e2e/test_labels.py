@@ -24,9 +24,7 @@ OURS.add("end_timestamp_ns")
 
 
 def own(sample):
-    return {
-        key: text for key, text in sample.labels.items() if key not in OURS
-    }
+    return {key: text for key, text in sample.labels.items() if key not in OURS}
 
 
 def cpu(done, *functions):
@@ -594,76 +592,3 @@ def test_br_131_nothing_is_charged_to_a_request_that_is_over(tmp_path):
     assert 1.4 < sums[labelled(), "after"] < 1.6, sums
     wrong = sum(value for (text, name), value in sums.items() if name == "after" and text != "{}")
     assert wrong < 0.01, sums
-
-
-def requests(done):
-    """What the documents of all processes count, and the number of documents."""
-    sums = collections.Counter()
-    for file in sorted(done.folder.glob("*.json")):
-        for endpoint, count in json.loads(file.read_text()).get("requests", {}).items():
-            sums[file.name.split(".")[1], endpoint] += count
-    return sums
-
-
-def test_blocks_with_an_endpoint_are_requests(tmp_path):
-    """Each counts once, by its outermost block, whatever shape the handler has; generators are one
-    however often they are entered again; a child of a fork does not repeat its parent's."""
-    done = good(
-        run(
-            tmp_path,
-            BURN
-            + """
-from pyrometer import Profiler
-import os, warnings
-@labels(endpoint="/call", tenant=1)
-def call():
-    with labels(endpoint="/inner"), labels(step="more"):
-        pass
-@labels(endpoint="/coroutine")
-async def coroutine():
-    await asyncio.sleep(0)
-@labels(endpoint="/generator")
-def generator(): yield from range(5)
-@labels(endpoint="/asynchronous")
-async def asynchronous():
-    for number in range(5):
-        yield number
-async def main():
-    await asyncio.gather(*(coroutine() for _ in range(20)))
-    for _ in range(3):
-        assert [number async for number in asynchronous()] == list(range(5))
-for _ in range(1000):
-    call()
-for _ in range(7):
-    assert list(generator()) == list(range(5))
-asyncio.run(main())
-with labels(endpoint="/outer"):
-    with labels(endpoint=None):
-        call()  # no request is being served here: one of its own
-with labels(tenant=2):
-    pass
-threads = [threading.Thread(target=lambda: [call() for _ in range(100)]) for _ in range(4)]
-[thread.start() for thread in threads]; [thread.join() for thread in threads]
-warnings.simplefilter("ignore")  # of a fork with threads
-if os.fork() == 0:
-    burn(0.1)
-    for _ in range(3):
-        call()
-    burn(0.1)
-    sys.exit()
-os.wait()
-print(os.getpid())
-""",
-        )
-    )
-    counts = requests(done)
-    parent = done.out.strip()
-    assert {endpoint: count for (pid, endpoint), count in counts.items() if pid == parent} == {
-        "/call": 1401,
-        "/coroutine": 20,
-        "/generator": 7,
-        "/asynchronous": 3,
-        "/outer": 1,
-    }
-    # The child's profiler starts a little later than the child.
-    assert sum(count for (pid, _), count in counts.items() if pid != parent) <= 3

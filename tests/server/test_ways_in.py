@@ -222,7 +222,9 @@ def test_our_agent_counts_requests(server):
         environment["PYROMETER_VERSION"] = version
         source = SERVES.format(seconds=0.04 if version == "1" else 0.02, **counts)
         command = [program(), "run", sys.executable, "-c", source]
-        done = subprocess.run(command, env=environment, timeout=60, capture_output=True, check=False)
+        done = subprocess.run(
+            command, env=environment, timeout=60, capture_output=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         lines = server.get("/api/totals", type="requests", by="endpoint", version=version)["lines"]
         counted = {line["name"].strip("/"): line["sum"] for line in lines}

@@ -22,6 +22,9 @@ export interface Picture {
 
 const KEY = (name: string, file: string): string => JSON.stringify([name, file]);
 
+/** Between an edge, which may be thick, and its label: plain blanks would not be drawn. */
+const GAP = "\u00a0\u00a0";
+
 /** A backslash means something in Graphviz's labels. */
 function plain(text: string, most: number): string {
     const short = text.length > most ? `${text.slice(0, most - 1)}…` : text;
@@ -57,7 +60,7 @@ export function pictureOf(top: Top, calls: Calls): Picture {
                       tail,
                       head,
                       attributes: {
-                          label: ` ${formatPercent(value, top.total)}`,
+                          label: `${GAP}${formatPercent(value, top.total)}`,
                           penwidth: (0.6 + 5 * part).toFixed(2),
                           weight: Math.max(1, Math.round(part * 100)),
                           arrowsize: "0.6",

@@ -41,6 +41,19 @@ export function Calls(props: ViewProps): JSX.Element {
     );
 }
 
+/** Graphviz knows no width of the page's font: a line that would not fit its box is drawn narrower. */
+function fitTexts(svg: SVGSVGElement): void {
+    for (const node of svg.querySelectorAll<SVGGElement>(".node")) {
+        const room = (node.querySelector("path")?.getBBox().width ?? 0) - 10;
+        for (const text of node.querySelectorAll("text")) {
+            if (room > 0 && text.getComputedTextLength() > room) {
+                text.setAttribute("textLength", room.toFixed(1));
+                text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+            }
+        }
+    }
+}
+
 const SCALES = [0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 3] as const;
 
 function Graph(props: ViewProps & { top: Top; calls: Answer }): JSX.Element {
@@ -64,6 +77,7 @@ function Graph(props: ViewProps & { top: Top; calls: Answer }): JSX.Element {
             node?.setAttribute("aria-label", `${name}: show in the flame graph`);
         }
         place.current.replaceChildren(svg);
+        fitTexts(svg);
     }, [drawn.value]);
     useEffect(() => {
         const svg = drawn.value;
