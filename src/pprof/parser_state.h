@@ -146,9 +146,11 @@ static inline bool pyr_parser_find_id(const pyr_parser_ids *ids, uint64_t id, ui
     if (ids->is_map) {
         return pyr_map_get(ids->map, id, index);
     }
-    bool is_known = id - 1 < ids->counted; /* 0 - 1 is more than there are */
-    *index = is_known ? id - 1 : *index;
-    return is_known;
+    if (id - 1 >= ids->counted) { /* 0 - 1 is more than there are */
+        return false;
+    }
+    *index = id - 1;
+    return true;
 }
 
 /* The passes, each called for every field of the profile; see parser.c. */
