@@ -135,10 +135,11 @@ static PyObject *call_release(PyObject *callable, PyObject *const *values, size_
 {
     if (PyVectorcall_NARGS(count) > 0 && pyr_lock_is_on()) {
         PyObject *lock = values[0];
-        if (pyr_lock_measured(lock) != NULL) {
-            pyr_release_begin(lock, lock, type_of(lock));
-        } else {
-            pyr_lock_note_release(lock);
+        pyr_held *held = pyr_lock_noted(lock);
+        if (held != NULL && pyr_held_is_measured(held)) {
+            pyr_release_begin(lock, lock, type_of(lock)); /* its type is asked for only here */
+        } else if (held != NULL) {
+            pyr_held_note_release(held);
         }
         if (pyr_lock_has_waiting_tasks(lock)) {
             pyr_lock_task_release(lock, (pyr_addr)pyr_own_state());

@@ -30,11 +30,13 @@ static inline bool pyr_thread_exists(const PyThreadState *own, pyr_addr state)
  * needed. */
 static inline void pyr_release_begin(const void *lock, const void *object, pyr_lock_type type)
 {
-    pyr_held *held = pyr_lock_measured(lock);
-    if (__builtin_expect(held != NULL, 0)) {
-        pyr_lock_sample_release(held, object, type, (pyr_addr)pyr_own_state());
+    pyr_held *held = pyr_lock_noted(lock);
+    if (held != NULL) {
+        if (__builtin_expect(pyr_held_is_measured(held), 0)) {
+            pyr_lock_sample_release(held, object, type, (pyr_addr)pyr_own_state());
+        }
+        pyr_held_note_release(held);
     }
-    pyr_lock_note_release(lock);
 }
 
 /* Sets no error, however large it is. */

@@ -12,6 +12,9 @@
  * as it is done: a weak reference of a type of our own carries what is known, and its callback ends
  * it. Hooks run in the thread of the loop, with the GIL, and run no Python code beside the
  * originals.
+ *
+ * More lines than most: acquisitions, waits and releases decide together what is hooked when, and
+ * the oldest version needs its own way to each of them.
  */
 #include "task_lock_hook.h"
 
@@ -26,7 +29,10 @@
 #include "lock_calls.h"
 #include "own_state.h"
 
-enum { MOST_OPEN = 16384 }; /* waits that are followed at a time */
+enum {
+    MOST_OPEN = 16384,   /* waits that are followed at a time */
+    MOST_MEASURED = 256, /* holds whose releases are looked for at a time */
+};
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -104,6 +110,9 @@ static uintptr_t key_of(const PyObject *lock, const PyThreadState *own)
 /* ------------------------------------------------------------------- acquisitions, releases ----
  */
 
+static void expect_release(uintptr_t key);
+static void follow_releases(void);
+
 static __attribute__((noinline)) void sample(PyObject *lock, uintptr_t key, PyThreadState *own)
 {
     const lock_class *class = class_of(lock);
@@ -111,6 +120,7 @@ static __attribute__((noinline)) void sample(PyObject *lock, uintptr_t key, PyTh
     (void)pyr_lock_note((const void *)key, (pyr_addr)own);
     pyr_lock_sample((const void *)key, lock, type, (pyr_addr)own);
     pyr_lock_tend();
+    expect_release(key);
 }
 
 static inline void acquire(PyObject *lock)
@@ -151,10 +161,12 @@ static inline void release(PyObject *lock)
     uintptr_t key = key_of(lock, own);
     if (UNLIKELY(pyr_lock_has_waiting_tasks(lock))) {
         pyr_lock_task_release(lock, (pyr_addr)own);
+        follow_releases();
     }
     if (UNLIKELY(atomic_load_explicit(&pyr_held_place((const void *)key)->lock,
                                       memory_order_relaxed) == key)) {
         sample_release(lock, key);
+        follow_releases();
     }
 }
 
@@ -189,6 +201,7 @@ static void end_wait(open_wait *open)
     }
     PyErr_Clear();
     pyr_lock_task_wait_end(&open->wait, lock, (pyr_addr)pyr_own_state(), got);
+    expect_release(open->wait.key);
     Py_XDECREF(lock);
     Py_CLEAR(open->lock);
 }
@@ -235,6 +248,7 @@ static void follow_wait(PyObject *coroutine, PyObject *lock, const lock_class *c
     pyr_lock_forget(key);
     pyr_lock_task_wait_begin(&open->wait, lock, key, class->type, class->parks,
                              (pyr_addr)pyr_own_state());
+    follow_releases();
 }
 
 /* A coroutine asks for the loop of `lock`, since it has to wait. */
@@ -363,29 +377,135 @@ static PyMethodDef get_loop_definition = {"_get_loop", get_loop, METH_NOARGS, NU
 typedef struct hooked_function {
     const char *class, *name;
     vectorcallfunc hook;
+    bool is_release;
     PyObject *function; /* ours while installed */
+    PyObject *code;     /* what it had then; ours */
+    uint32_t version;   /* what it had before it was hooked */
 } hooked_function;
 
 static hooked_function functions[] = {
 #if CALLS_ASK
-    {"Lock", "acquire", call_acquire, NULL},      {"Lock", "release", call_release, NULL},
-    {"Semaphore", "acquire", call_acquire, NULL}, {"Semaphore", "release", call_release, NULL},
-    {"Lock", "_get_loop", call_get_loop, NULL},
+    {.class = "Lock", .name = "acquire", .hook = call_acquire},
+    {.class = "Lock", .name = "release", .hook = call_release, .is_release = true},
+    {.class = "Semaphore", .name = "acquire", .hook = call_acquire},
+    {.class = "Semaphore", .name = "release", .hook = call_release, .is_release = true},
+    {.class = "Lock", .name = "_get_loop", .hook = call_get_loop},
 #else
-    {"Lock", "__aenter__", call_enter, NULL},
-    {"Lock", "__aexit__", call_exit, NULL},
+    {.class = "Lock", .name = "__aenter__", .hook = call_enter},
+    {.class = "Lock", .name = "__aexit__", .hook = call_exit},
 #endif
 };
 enum { FUNCTION_COUNT = sizeof functions / sizeof functions[0] };
 
-static void set_call(PyObject *function, vectorcallfunc call)
+static void hook(hooked_function *hooked)
 {
+    PyFunctionObject *function = (PyFunctionObject *)hooked->function;
+    if (function->vectorcall != call_function) {
+        return; /* somebody else's now */
+    }
+    hooked->version = function->func_version;
 #if CALLS_ASK
-    PyFunction_SetVectorcall((PyFunctionObject *)function, call);
+    PyFunction_SetVectorcall(function, hooked->hook);
 #else
-    ((PyFunctionObject *)function)->vectorcall = call;
+    function->vectorcall = hooked->hook;
 #endif
 }
+
+/* A function that was hooked has no version any more, and later ones never get another: calls of it
+ * from bytecode would stay slow for ever. It has its own again if it still is what that stood for.
+ */
+static void unhook(hooked_function *hooked)
+{
+    PyFunctionObject *function = (PyFunctionObject *)hooked->function;
+    if (function->vectorcall != hooked->hook) {
+        return;
+    }
+    function->vectorcall = call_function;
+    if (function->func_code == hooked->code && function->func_defaults == NULL &&
+        function->func_kwdefaults == NULL) {
+        function->func_version = hooked->version;
+    }
+}
+
+#if CALLS_ASK
+
+/* A hook makes a call from bytecode into one from C, which costs several times what the hook does.
+ * So releases are hooked only while one may have something to tell: of a hold that is measured, or
+ * to tasks that wait. */
+static uintptr_t measured[MOST_MEASURED]; /* keys of holds */
+static unsigned measured_count;
+static bool is_crowded; /* there were more: releases stay hooked */
+static bool sees_releases;
+
+static void see_releases(bool wanted)
+{
+    for (size_t i = 0; i < FUNCTION_COUNT && wanted != sees_releases; i++) {
+        if (functions[i].is_release) {
+            (wanted ? hook : unhook)(&functions[i]);
+        }
+    }
+    sees_releases = wanted;
+}
+
+/* Forgets holds that are over, or whose note another lock has taken; and `key`. */
+static void look_through_measured(uintptr_t key)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < measured_count; i++) {
+        if (measured[i] != key && pyr_lock_is_measured((const void *)measured[i])) {
+            measured[kept++] = measured[i];
+        }
+    }
+    measured_count = kept;
+}
+
+static void follow_releases(void)
+{
+    if (is_installed && !is_crowded) {
+        look_through_measured(0);
+        see_releases(measured_count > 0 || pyr_lock_has_any_waiting_tasks());
+    }
+}
+
+/* The hold of `key` has begun, and may be measured. */
+static void expect_release(uintptr_t key)
+{
+    look_through_measured(key);
+    if (pyr_lock_is_measured((const void *)key)) {
+        if (measured_count < MOST_MEASURED) {
+            measured[measured_count++] = key;
+        } else {
+            is_crowded = true;
+        }
+    }
+    follow_releases();
+}
+
+/* All have just been hooked. */
+static void begin_releases(void)
+{
+    measured_count = 0;
+    is_crowded = false;
+    sees_releases = true;
+    follow_releases();
+}
+
+#else /* they are called from C anyway */
+
+static void begin_releases(void)
+{
+}
+
+static void follow_releases(void)
+{
+}
+
+static void expect_release(uintptr_t key)
+{
+    (void)key;
+}
+
+#endif
 
 /* ---------------------------------------------------------------------- installation, removal ----
  */
@@ -420,6 +540,7 @@ static bool take_functions(void)
             call_function = ((PyFunctionObject *)function)->vectorcall;
         }
         good = good && ((PyFunctionObject *)function)->vectorcall == call_function;
+        functions[i].code = good ? Py_NewRef(((PyFunctionObject *)function)->func_code) : NULL;
     }
     return good;
 }
@@ -501,11 +622,11 @@ static void restore_get_loop(void)
 static void remove_hooks(void)
 {
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        PyObject *function = functions[i].function;
-        if (is_installed && ((PyFunctionObject *)function)->vectorcall == functions[i].hook) {
-            set_call(function, call_function);
+        if (is_installed) {
+            unhook(&functions[i]);
         }
         Py_CLEAR(functions[i].function);
+        Py_CLEAR(functions[i].code);
     }
     if (is_installed) {
         restore_get_loop();
@@ -531,9 +652,10 @@ static void install(void)
         return;
     }
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        set_call(functions[i].function, functions[i].hook);
+        hook(&functions[i]);
     }
     is_installed = true;
+    begin_releases();
     pyr_lock_note_hook(PYR_LOCK_HOOK_TASKS,
                        CALLS_ASK ? "waits and acquisitions" : "waits and `async with`");
 }

@@ -105,23 +105,29 @@ PYR_HOOK_SAFE static inline void pyr_lock_got(const void *lock, pyr_lock_type ty
     }
 }
 
-/* The lock is about to be given back for good. Its note, where this hold is measured, which
- * pyr_lock_sample_release is to end first; NULL: it is not. */
-PYR_HOOK_SAFE static inline pyr_held *pyr_lock_measured(const void *lock)
+/* The note of a lock; NULL: there is none, or another lock has its place. */
+PYR_HOOK_SAFE static inline pyr_held *pyr_lock_noted(const void *lock)
 {
     pyr_held *held = pyr_held_place(lock);
-    bool is_it = atomic_load_explicit(&held->lock, memory_order_relaxed) == (uintptr_t)lock &&
-                 atomic_load_explicit(&held->since_ns, memory_order_relaxed) != 0;
-    return is_it ? held : NULL;
+    return atomic_load_explicit(&held->lock, memory_order_relaxed) == (uintptr_t)lock ? held : NULL;
+}
+
+/* Whether pyr_lock_sample_release is to end the hold before the lock is given back for good. */
+PYR_HOOK_SAFE static inline bool pyr_held_is_measured(pyr_held *held)
+{
+    return atomic_load_explicit(&held->since_ns, memory_order_relaxed) != 0;
+}
+
+PYR_HOOK_SAFE static inline bool pyr_lock_is_measured(const void *lock)
+{
+    pyr_held *held = pyr_lock_noted(lock);
+    return held != NULL && pyr_held_is_measured(held);
 }
 
 /* Nobody has the lock. It stays noted: where it is handed over, it is taken already. */
-PYR_HOOK_SAFE static inline void pyr_lock_note_release(const void *lock)
+PYR_HOOK_SAFE static inline void pyr_held_note_release(pyr_held *held)
 {
-    pyr_held *held = pyr_held_place(lock);
-    if (atomic_load_explicit(&held->lock, memory_order_relaxed) == (uintptr_t)lock) {
-        atomic_store_explicit(&held->holder, 0, memory_order_relaxed);
-    }
+    atomic_store_explicit(&held->holder, 0, memory_order_relaxed);
 }
 
 /* The thread state noted as the holder; 0 = not known. It may be gone by now. */
@@ -224,6 +230,14 @@ PYR_HOOK_SAFE static inline pyr_task_holder **pyr_task_holder_place(const void *
 PYR_HOOK_SAFE static inline bool pyr_lock_has_waiting_tasks(const void *lock)
 {
     return *pyr_task_holder_place(lock) != NULL;
+}
+
+extern unsigned pyr_task_holder_count; /* places that are taken */
+
+/* Whether tasks wait for any lock at all. */
+PYR_HOOK_SAFE static inline bool pyr_lock_has_any_waiting_tasks(void)
+{
+    return pyr_task_holder_count > 0;
 }
 
 /* A wait that is not measured, since too many are open. */

@@ -35,6 +35,7 @@ struct pyr_task_holder {
 };
 
 pyr_task_holder *pyr_task_holders[PYR_TASK_HOLDER_PLACES]; /* a share each */
+unsigned pyr_task_holder_count;
 
 /* ---------------------------------------------------------------------------------- threads ----
  */
@@ -258,17 +259,25 @@ static void drop_holder(pyr_task_holder *holder)
     }
 }
 
+static void vacate(pyr_task_holder **place)
+{
+    pyr_task_holder_count -= *place != NULL;
+    drop_holder(*place);
+    *place = NULL;
+}
+
 /* A share of what the lock's next release will tell; NULL: no memory. Tasks that wait for another
  * lock of the same place will not be told. */
 static pyr_task_holder *share_holder(const void *lock)
 {
     pyr_task_holder **place = pyr_task_holder_place(lock);
     if (!*place || (*place)->lock != lock) {
-        drop_holder(*place);
+        vacate(place);
         *place = pyr_memory_new(1, sizeof **place);
         if (!*place) {
             return NULL;
         }
+        pyr_task_holder_count++;
         **place = (pyr_task_holder){.lock = lock, .shares = 1};
     }
     (*place)->shares++;
@@ -282,11 +291,10 @@ void pyr_lock_task_release(const void *lock, pyr_addr thread_state)
     if (!holder || holder->lock != lock) {
         return;
     }
-    *place = NULL; /* who waits from now on is told by the next release */
     if (holder->shares > 1) {
         holder->stack = keep_stack(thread_state);
     }
-    drop_holder(holder);
+    vacate(place); /* who waits from now on is told by the next release */
 }
 
 void pyr_lock_task_wait_begin(pyr_task_wait *wait, const void *lock, uintptr_t key,
@@ -322,7 +330,11 @@ void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr th
         pyr_lock_tend();
     }
     drop_stack(wait->stack);
-    drop_holder(wait->holder);
     wait->stack = NULL;
+    if (wait->holder && wait->holder->shares == 2 &&
+        *pyr_task_holder_place(wait->holder->lock) == wait->holder) {
+        vacate(pyr_task_holder_place(wait->holder->lock)); /* nobody else waits for it */
+    }
+    drop_holder(wait->holder);
     wait->holder = NULL;
 }

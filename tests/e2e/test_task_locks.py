@@ -388,6 +388,42 @@ print("end")
     assert set(done.out.split()) == {"waits", "and", "end"} or done.out.count("waits and") == 100
 
 
+def test_calls_in_the_library_stay_as_fast_as_they_were(tmp_path):
+    """What bytecode calls through a hook is not specialised, and made from C."""
+    done = run(
+        tmp_path,
+        START
+        + """
+import dis
+from asyncio.locks import _ContextManagerMixin
+def is_specialised(function):
+    code = dis.get_instructions(getattr(_ContextManagerMixin, function), adaptive=True)
+    return any("EXACT_ARGS" in instruction.opname for instruction in code)
+async def work(lock):
+    for _ in range(2000):
+        async with lock: pass
+def see(function):
+    fast = 0
+    for _ in range(200):
+        asyncio.run(work(asyncio.Lock()))
+        fast += is_specialised(function)
+    return fast
+async def contend(lock):
+    async def one():
+        async with lock: await asyncio.sleep(0.001)
+    await asyncio.gather(one(), one(), one())
+asyncio.run(contend(asyncio.Lock()))
+while_on = see("__aexit__")
+profiler.stop(flush=False)
+print(while_on, see("__aexit__"), see("__aenter__"))
+""",
+    )
+    assert (done.code, done.err) == (0, "")
+    while_on, releases, acquisitions = map(int, done.out.split())
+    assert while_on > 100  # not but while one has something to tell
+    assert min(releases, acquisitions) > 190
+
+
 def test_no_code_of_the_program_runs_beside_its_own(tmp_path):
     done = run(
         tmp_path,
