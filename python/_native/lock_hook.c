@@ -37,6 +37,7 @@ enum {
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 static PyCFunction is_locked;       /* lock.locked, as it is */
 static PyCFunction is_rlock_locked; /* RLock.locked, where there is one: then it is exact, too */
@@ -56,7 +57,12 @@ static inline _Atomic uint16_t *waiters_of(const PyObject *lock)
     return &waiters[(uintptr_t)lock >> 4 & (WAITER_PLACES - 1)];
 }
 
-static uintptr_t owner_of(const PyObject *rlock)
+static inline bool is_waited_for(const PyObject *lock)
+{
+    return atomic_load_explicit(waiters_of(lock), memory_order_relaxed) != 0;
+}
+
+static inline uintptr_t owner_of(const PyObject *rlock)
 {
     uintptr_t owner;
     memcpy(&owner, (const char *)rlock + owner_offset, sizeof owner);
@@ -77,7 +83,7 @@ typedef struct call {
     int flags;
 } call;
 
-static inline PyObject *make_call(const call *made)
+static ALWAYS_INLINE PyObject *make_call(const call *made)
 {
     switch (made->flags) {
     case METH_VARARGS | METH_KEYWORDS:
@@ -94,6 +100,8 @@ static inline PyObject *make_call(const call *made)
     }
 }
 
+/* Calls are handed to what is not inline by value: so they are in memory only there. */
+
 static inline PyObject *make_waiting_call(const call *made)
 {
     _Atomic uint16_t *count = waiters_of(made->self);
@@ -104,28 +112,29 @@ static inline PyObject *make_waiting_call(const call *made)
 }
 
 /* An acquisition of a lock that somebody has. */
-static __attribute__((noinline)) PyObject *wait_for(const call *made, pyr_lock_type type,
-                                                    PyThreadState *own, bool returns_none)
+static __attribute__((noinline)) PyObject *wait_for(call made, pyr_lock_type type,
+                                                    bool returns_none)
 {
-    PyObject *const *values = made->values;
-    Py_ssize_t count = made->count;
-    if ((made->flags & METH_VARARGS) != 0 && made->tuple != NULL && !returns_none) {
-        values = ((PyTupleObject *)made->tuple)->ob_item;
-        count = PyTuple_GET_SIZE(made->tuple);
+    PyThreadState *own = pyr_own_state();
+    PyObject *const *values = made.values;
+    Py_ssize_t count = made.count;
+    if ((made.flags & METH_VARARGS) != 0 && made.tuple != NULL && !returns_none) {
+        values = ((PyTupleObject *)made.tuple)->ob_item;
+        count = PyTuple_GET_SIZE(made.tuple);
     }
-    if (!returns_none && !pyr_may_wait(values, count, made->names, made->dict)) {
-        PyObject *result = make_call(made);
+    if (!returns_none && !pyr_may_wait(values, count, made.names, made.dict)) {
+        PyObject *result = make_call(&made);
         if (result == Py_True) {
-            pyr_lock_got(made->self, type, (pyr_addr)own);
+            pyr_lock_got(made.self, type, (pyr_addr)own);
         }
         return result;
     }
     pyr_lock_wait wait;
-    pyr_addr holder = pyr_lock_holder_or_heir(made->self, (pyr_addr)own);
-    pyr_lock_wait_begin(&wait, made->self, type, (pyr_addr)own,
+    pyr_addr holder = pyr_lock_holder_or_heir(made.self, (pyr_addr)own);
+    pyr_lock_wait_begin(&wait, made.self, type, (pyr_addr)own,
                         holder != 0 && pyr_thread_exists(own, holder) ? holder : 0,
-                        !returns_none && pyr_has_timeout(values, count, made->names, made->dict));
-    PyObject *result = make_waiting_call(made);
+                        !returns_none && pyr_has_timeout(values, count, made.names, made.dict));
+    PyObject *result = make_waiting_call(&made);
     pyr_lock_wait_end(&wait, (pyr_addr)own, returns_none ? result != NULL : result == Py_True);
     pyr_lock_tend();
     return result;
@@ -157,53 +166,57 @@ static inline PyObject *try_call(const call *made)
 }
 
 /* A call that may wait, though the lock looks free, and cannot be tried first: what it took. */
-static __attribute__((noinline)) PyObject *call_timed(const call *made, pyr_lock_type type,
-                                                      PyThreadState *own, bool returns_none)
+static PyObject *call_timed(const call *made, pyr_lock_type type, bool returns_none)
 {
     pyr_lock_wait wait;
     int64_t began_ns = pyr_clock_monotonic_ns();
     PyObject *result = make_waiting_call(made);
     bool got = returns_none ? result != NULL : result == Py_True;
     if (pyr_lock_wait_late(&wait, made->self, type, began_ns)) {
-        pyr_lock_wait_end(&wait, (pyr_addr)own, got);
+        pyr_lock_wait_end(&wait, (pyr_addr)pyr_own_state(), got);
         pyr_lock_tend();
     } else if (got) {
-        pyr_lock_got(made->self, type, (pyr_addr)own);
+        pyr_lock_got(made->self, type, (pyr_addr)pyr_own_state());
     }
     return result;
 }
 
-/* An acquisition of a lock that looks free but may be taken: up to 3.13 a waiter that was woken has
- * it before it has the GIL, and only then it is marked. Where nobody waits, it is free. */
-static inline PyObject *acquire_unsure(const call *made, pyr_lock_type type, PyThreadState *own,
-                                       bool returns_none)
+/* An acquisition of a lock that is free. */
+static ALWAYS_INLINE PyObject *acquire_free(const call *made, pyr_lock_type type, bool returns_none)
 {
-    if (LIKELY(atomic_load_explicit(waiters_of(made->self), memory_order_relaxed) == 0)) {
-        PyObject *result = make_call(made);
-        if (LIKELY(returns_none ? result != NULL : result == Py_True)) {
-            pyr_lock_got(made->self, type, (pyr_addr)own);
-        }
-        return result;
+    PyObject *result = make_call(made);
+    if (LIKELY(returns_none ? result != NULL : result == Py_True)) {
+        pyr_lock_got(made->self, type, (pyr_addr)pyr_own_state());
     }
-    bool has_no_arguments =
-        !returns_none && ((made->flags == (METH_VARARGS | METH_KEYWORDS) &&
-                           PyTuple_GET_SIZE(made->tuple) == 0 && made->dict == NULL) ||
-                          (made->flags == (METH_FASTCALL | METH_KEYWORDS) && made->count == 0 &&
-                           made->names == NULL));
-    if (UNLIKELY(!has_no_arguments)) {
-        return call_timed(made, type, own, returns_none);
-    }
-    PyObject *result = try_call(made);
-    if (LIKELY(result != NULL)) {
-        pyr_lock_got(made->self, type, (pyr_addr)own);
-        return result;
-    }
-    return wait_for(made, type, own, false);
+    return result;
 }
 
-static inline PyObject *acquire_lock(const call *made)
+/* An acquisition of a lock that looks free but that somebody waits for: up to 3.13 a waiter that
+ * was woken has it before it has the GIL, and only then it is marked. */
+static __attribute__((noinline)) PyObject *acquire_unsure(call made, pyr_lock_type type,
+                                                          bool returns_none)
 {
-    PyThreadState *own = pyr_own_state();
+    bool has_no_arguments =
+        !returns_none &&
+        ((made.flags == (METH_VARARGS | METH_KEYWORDS) && PyTuple_GET_SIZE(made.tuple) == 0 &&
+          made.dict == NULL) ||
+         (made.flags == (METH_FASTCALL | METH_KEYWORDS) && made.count == 0 && made.names == NULL));
+    if (is_exact) {
+        return acquire_free(&made, type, returns_none);
+    }
+    if (!has_no_arguments) {
+        return call_timed(&made, type, returns_none);
+    }
+    PyObject *result = try_call(&made);
+    if (LIKELY(result != NULL)) {
+        pyr_lock_got(made.self, type, (pyr_addr)pyr_own_state());
+        return result;
+    }
+    return wait_for(made, type, false);
+}
+
+static ALWAYS_INLINE PyObject *acquire_lock(const call *made)
+{
     if (UNLIKELY(!pyr_lock_is_on())) {
         return make_call(made);
     }
@@ -211,60 +224,67 @@ static inline PyObject *acquire_lock(const call *made)
     bool is_free = locked == Py_False;
     Py_DECREF(locked);
     if (UNLIKELY(!is_free)) {
-        return wait_for(made, PYR_LOCK_TYPE_LOCK, own, false);
+        return wait_for(*made, PYR_LOCK_TYPE_LOCK, false);
     }
-    if (!is_exact) {
-        return acquire_unsure(made, PYR_LOCK_TYPE_LOCK, own, false);
+    if (UNLIKELY(is_waited_for(made->self))) {
+        return acquire_unsure(*made, PYR_LOCK_TYPE_LOCK, false);
     }
-    PyObject *result = make_call(made);
-    if (LIKELY(result == Py_True)) {
-        pyr_lock_got(made->self, PYR_LOCK_TYPE_LOCK, (pyr_addr)own);
-    }
-    return result;
+    return acquire_free(made, PYR_LOCK_TYPE_LOCK, false);
 }
 
-static inline PyObject *acquire_rlock(const call *made, bool returns_none)
+/* An acquisition of an RLock that has an owner, or that somebody waits for. */
+static __attribute__((noinline)) PyObject *acquire_used_rlock(call made, bool returns_none)
 {
-    PyThreadState *own = pyr_own_state();
+    uintptr_t owner = owner_of(made.self);
+    if (owner == PyThread_get_thread_ident()) {
+        PyObject *result = make_call(&made);
+        bool got = returns_none ? result != NULL : result == Py_True;
+        if (got && pyr_countdown_hit(&pyr_lock_countdown)) {
+            pyr_lock_sample(NULL, made.self, PYR_LOCK_TYPE_RLOCK, (pyr_addr)pyr_own_state());
+        }
+        return result;
+    }
+    bool is_taken = owner != 0;
+    if (!is_taken && is_rlock_locked != NULL) {
+        PyObject *locked = is_rlock_locked(made.self, NULL);
+        is_taken = locked == Py_True;
+        Py_XDECREF(locked);
+    }
+    return is_taken ? wait_for(made, PYR_LOCK_TYPE_RLOCK, returns_none)
+                    : acquire_unsure(made, PYR_LOCK_TYPE_RLOCK, returns_none);
+}
+
+static ALWAYS_INLINE PyObject *acquire_rlock(const call *made, bool returns_none)
+{
     if (UNLIKELY(!pyr_lock_is_on())) {
         return make_call(made);
     }
-    uintptr_t owner = owner_of(made->self);
-    if (UNLIKELY(owner != 0 && owner != PyThread_get_thread_ident())) {
-        return wait_for(made, PYR_LOCK_TYPE_RLOCK, own, returns_none);
+    if (UNLIKELY(owner_of(made->self) != 0 || is_waited_for(made->self))) {
+        return acquire_used_rlock(*made, returns_none);
     }
-    if (owner == 0 && is_rlock_locked == NULL) {
-        return acquire_unsure(made, PYR_LOCK_TYPE_RLOCK, own, returns_none);
-    }
-    if (owner == 0) {
-        PyObject *locked = is_rlock_locked(made->self, NULL);
-        bool is_taken = locked == Py_True;
-        Py_XDECREF(locked);
-        if (UNLIKELY(is_taken)) {
-            return wait_for(made, PYR_LOCK_TYPE_RLOCK, own, returns_none);
-        }
-    }
-    PyObject *result = make_call(made);
-    if (LIKELY(returns_none ? result != NULL : result == Py_True)) {
-        if (LIKELY(owner == 0)) {
-            pyr_lock_got(made->self, PYR_LOCK_TYPE_RLOCK, (pyr_addr)own);
-        } else if (pyr_countdown_hit(&pyr_lock_countdown)) {
-            pyr_lock_sample(NULL, made->self, PYR_LOCK_TYPE_RLOCK, (pyr_addr)own); /* once more */
-        }
-    }
-    return result;
+    return acquire_free(made, PYR_LOCK_TYPE_RLOCK, returns_none);
 }
 
-static inline PyObject *release_lock(const call *made)
+static __attribute__((noinline)) PyObject *release_measured_lock(call made)
 {
-    if (LIKELY(pyr_lock_is_on())) {
-        pyr_release_begin(made->self, made->self, PYR_LOCK_TYPE_LOCK);
+    pyr_release_begin(made.self, made.self, PYR_LOCK_TYPE_LOCK);
+    return make_call(&made);
+}
+
+static ALWAYS_INLINE PyObject *release_lock(const call *made)
+{
+    pyr_held *held = pyr_lock_is_on() ? pyr_lock_noted(made->self) : NULL;
+    if (LIKELY(held != NULL)) {
+        if (UNLIKELY(pyr_held_is_measured(held))) {
+            return release_measured_lock(*made);
+        }
+        pyr_held_note_release(held);
     }
     return make_call(made);
 }
 
 /* Only the last of as many releases as acquisitions gives an RLock back. */
-static inline PyObject *release_rlock(const call *made)
+static ALWAYS_INLINE PyObject *release_rlock(const call *made)
 {
     PyObject *result = make_call(made);
     if (LIKELY(pyr_lock_is_on()) && owner_of(made->self) == 0) {
