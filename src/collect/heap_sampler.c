@@ -144,6 +144,9 @@ static bool find_site(origin from, pyr_heap_own *mine, uint32_t *site)
     const pyr_frame *frames = stack->frames;
     uint32_t count = stack->count, omitted = stack->omitted;
     if (from.caller != 0) {
+        if (state == 0) {
+            stack->count = 0; /* C code alone, to the end of the thread */
+        }
         count = put_callers(from.caller, stack, &omitted);
         frames = sampler.frames;
     }
