@@ -1,8 +1,8 @@
 /* The pace of heap samples; see the header.
  *
- * Events are counted in slices of time, which end after so many events or so long. The bytes that a
- * slice saw say how fast the program allocates; the distance that follows is the one at which this
- * gives as many events as the credit allows: the budget when half of it is left, more above, less
+ * Events are counted in slices of time, which end after so many events or so long. What a slice
+ * spent says how fast the program allocates; the distance that follows is the one at which this
+ * spends as much as the credit allows: the budget when half of it is left, more above, less
  * below. So lasting load ends with half of the credit, whatever comes before it.
  */
 #include "collect/heap_pace.h"
@@ -33,7 +33,7 @@ void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, int64_t now_ns)
     };
 }
 
-/* Events a second that the credit allows now. */
+/* Credit a second that may be spent now. */
 static double allowed_rate(double credit)
 {
     double share = credit > HALF ? 1 + (MOST_RATE - 1) * (credit - HALF) / HALF
@@ -49,7 +49,7 @@ static double bounded(double value, double least, double most)
 static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
 {
     int64_t took_ns = now_ns - pace->slice_ns;
-    double rate = (double)pace->slice_events * NS / (double)(took_ns > 0 ? took_ns : 1);
+    double rate = pace->slice_spent * NS / (double)(took_ns > 0 ? took_ns : 1);
     double step = bounded(rate / allowed_rate(pace->credit), 1 / MOST_STEP, MOST_STEP);
     double farthest = pace->credit < -PYR_HEAP_BURST ? BEYOND : PYR_HEAP_FARTHEST;
     double most = pace->nearest > farthest ? pace->nearest : farthest;
@@ -57,6 +57,7 @@ static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
     pace->is_pushed |= pace->is_set && pace->distance > pace->nearest && pace->credit < PUSHED;
     pace->slice_ns = now_ns;
     pace->slice_events = 0;
+    pace->slice_spent = 0;
 }
 
 void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
@@ -69,9 +70,11 @@ void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
     }
 }
 
-void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns)
+void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t frames)
 {
+    double spent = frames > PYR_HEAP_FRAMES ? (double)frames / PYR_HEAP_FRAMES : 1;
     pace->slice_events++;
-    pace->credit = pace->credit > -2.0 * PYR_HEAP_BURST ? pace->credit - 1 : pace->credit;
+    pace->slice_spent += spent;
+    pace->credit = pace->credit > -2.0 * PYR_HEAP_BURST ? pace->credit - spent : pace->credit;
     pyr_heap_pace_rest(pace, now_ns);
 }

@@ -1,7 +1,9 @@
 /* How far apart samples of allocations are: as near as the budget of events allows.
  *
- * Events earn and spend credit, so that a burst is sampled finely and lasting load is not. Numbers
- * only; one owner, under its lock; hook safe.
+ * Time earns credit and events spend it, so that a burst is sampled finely and lasting load is not.
+ * An event spends more beneath a deep stack, since it takes more time there, most of it for memory
+ * that the program has pushed out of the caches. Numbers only; one owner, under its lock; hook
+ * safe.
  */
 #ifndef PYR_COLLECT_HEAP_PACE_H
 #define PYR_COLLECT_HEAP_PACE_H
@@ -12,9 +14,10 @@
 #include "base/status.h"
 
 enum {
-    PYR_HEAP_EVENTS_PER_S = 4000,
-    PYR_HEAP_BURST = 12288,      /* events beyond that, once */
-    PYR_HEAP_NEAREST = 16 << 10, /* bytes */
+    PYR_HEAP_EVENTS_PER_S = 4000, /* of the cheapest */
+    PYR_HEAP_FRAMES = 8,          /* up to so many an event is one of those; 16 cost as two */
+    PYR_HEAP_BURST = 12288,       /* events beyond that, once */
+    PYR_HEAP_NEAREST = 16 << 10,  /* bytes */
     PYR_HEAP_FIRST = 64 << 10,
     PYR_HEAP_FARTHEST = 8 << 20,
 };
@@ -22,19 +25,20 @@ enum {
 typedef struct pyr_heap_pace {
     double distance;   /* bytes, mean */
     double nearest;    /* set by hand, else PYR_HEAP_NEAREST */
-    double credit;     /* events */
+    double credit;     /* events of the cheapest */
     int64_t earned_ns; /* up to this time */
     int64_t slice_ns;  /* start of the slice of time in which events are counted */
     uint64_t slice_events;
-    bool is_pushed; /* the budget has made the distance larger than set by hand */
+    double slice_spent; /* credit */
+    bool is_pushed;     /* the budget has made the distance larger than set by hand */
     bool is_set;
 } pyr_heap_pace;
 
 /* `set_bytes`: the distance set by hand, 0 = none. */
 PYR_HOOK_SAFE void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, int64_t now_ns);
 
-/* An event was sampled; the distance may change. */
-PYR_HOOK_SAFE void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns);
+/* An event was sampled, beneath so many frames; the distance may change. */
+PYR_HOOK_SAFE void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t frames);
 
 /* Time passes, maybe without events. */
 PYR_HOOK_SAFE void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns);

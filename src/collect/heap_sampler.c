@@ -160,10 +160,11 @@ static bool record(origin from, uintptr_t address, double size, pyr_heap_own *mi
 {
     uint32_t at;
     int64_t now_ns = pyr_clock_monotonic_ns();
+    bool is_found = find_site(from, mine, &at);
     sampler.events++;
-    pyr_heap_pace_event(&sampler.pace, now_ns);
+    pyr_heap_pace_event(&sampler.pace, now_ns, sampler.stack.count + sampler.stack.omitted);
     atomic_store_explicit(&sampler.distance, sampler.pace.distance, memory_order_relaxed);
-    if (!find_site(from, mine, &at)) {
+    if (!is_found) {
         return false;
     }
     double bytes_before = (double)(mine->drawn - mine->left) - size;

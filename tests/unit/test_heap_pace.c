@@ -14,8 +14,8 @@
 static const int64_t SECOND = 1000000000;
 
 /* Allocates at `bytes_per_s` for `seconds`; the number of events. */
-static uint64_t run(pyr_heap_pace *pace, int64_t *now_ns, double bytes_per_s, double seconds,
-                    double size, uint64_t *random)
+static uint64_t run_beneath(uint32_t frames, pyr_heap_pace *pace, int64_t *now_ns,
+                            double bytes_per_s, double seconds, double size, uint64_t *random)
 {
     uint64_t events = 0;
     int64_t end_ns = *now_ns + (int64_t)(seconds * (double)SECOND);
@@ -27,9 +27,15 @@ static uint64_t run(pyr_heap_pace *pace, int64_t *now_ns, double bytes_per_s, do
             *now_ns = end_ns;
             return events;
         }
-        pyr_heap_pace_event(pace, *now_ns);
+        pyr_heap_pace_event(pace, *now_ns, frames);
         events++;
     }
+}
+
+static uint64_t run(pyr_heap_pace *pace, int64_t *now_ns, double bytes_per_s, double seconds,
+                    double size, uint64_t *random)
+{
+    return run_beneath(0, pace, now_ns, bytes_per_s, seconds, size, random);
 }
 
 static void events_keep_the_budget(void **state)
@@ -52,7 +58,22 @@ static void events_keep_the_budget(void **state)
     }
 }
 
-/* 208 MB at once: finely enough to know a random half of them to 2 %, however fast. */
+/* Forty frames: a fifth of the events of a bare allocation, and the same credit spent. */
+static void deep_stacks_cost_more(void **state)
+{
+    (void)state;
+    pyr_heap_pace pace;
+    uint64_t random = 11;
+    int64_t now_ns = SECOND;
+    pyr_heap_pace_init(&pace, 0, now_ns);
+    (void)run_beneath(40, &pace, &now_ns, 1e9, 10, 16, &random);
+    double events = (double)run_beneath(40, &pace, &now_ns, 1e9, 20, 16, &random);
+    double budget = 20 * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / 40.0;
+    assert_true(events >= 0.8 * budget && events <= 1.15 * budget);
+}
+
+/* 208 MB at once, beneath three frames: finely enough to know a random half of them to 2 %, however
+ * fast. */
 static void what_is_built_at_once_is_known_well(void **state)
 {
     (void)state;
@@ -67,7 +88,7 @@ static void what_is_built_at_once_is_known_well(void **state)
             left -= next;
             now_ns += next / speeds[i] * (double)SECOND;
             variance += distance * distance;
-            pyr_heap_pace_event(&pace, (int64_t)now_ns);
+            pyr_heap_pace_event(&pace, (int64_t)now_ns, 3);
         }
         print_message("%.1f GB/s: %.2f %%\n", speeds[i] / 1e9, 100 * sqrt(variance) / whole);
         assert_true(sqrt(variance) / whole < 0.02);
@@ -136,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_keep_the_budget),
+        cmocka_unit_test(deep_stacks_cost_more),
         cmocka_unit_test(what_is_built_at_once_is_known_well),
         cmocka_unit_test(a_quiet_program_is_sampled_finely),
         cmocka_unit_test(the_farthest_distance_is_passed_only_in_debt),
