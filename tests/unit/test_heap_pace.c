@@ -72,6 +72,24 @@ static void deep_stacks_cost_more(void **state)
     assert_true(events >= 0.8 * budget && events <= 1.15 * budget);
 }
 
+/* Rest does not save up for work to come: twice the budget, and no more. */
+static void work_after_rest_is_not_slowed(void **state)
+{
+    (void)state;
+    pyr_heap_pace pace;
+    uint64_t random = 7, most = 0;
+    int64_t now_ns = SECOND;
+    pyr_heap_pace_init(&pace, 0, now_ns);
+    (void)run_beneath(40, &pace, &now_ns, 1e9, 10, 16, &random);
+    for (int i = 0; i < 50; i++) {
+        now_ns += 2 * SECOND;
+        uint64_t events = run_beneath(40, &pace, &now_ns, 1e9, 0.25, 16, &random);
+        most = events > most ? events : most;
+    }
+    double budget = 0.25 * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / 40.0;
+    assert_true((double)most <= 2.5 * budget && (double)most >= 1.2 * budget);
+}
+
 /* 208 MB at once, beneath three frames: finely enough to know a random half of them to 2 %, however
  * fast. */
 static void what_is_built_at_once_is_known_well(void **state)
@@ -158,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_keep_the_budget),
         cmocka_unit_test(deep_stacks_cost_more),
+        cmocka_unit_test(work_after_rest_is_not_slowed),
         cmocka_unit_test(what_is_built_at_once_is_known_well),
         cmocka_unit_test(a_quiet_program_is_sampled_finely),
         cmocka_unit_test(the_farthest_distance_is_passed_only_in_debt),
