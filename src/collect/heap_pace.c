@@ -26,11 +26,12 @@ static const double MOST_EARNED = HALF * (1 + 1 / (MOST_RATE - 1));
  * break the budget, in debt, there is no end to it. */
 static const double BEYOND = 0x1p50;
 
-void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, int64_t now_ns)
+void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, double quota_cores, int64_t now_ns)
 {
     *pace = (pyr_heap_pace){
         .distance = set_bytes > 0 ? (double)set_bytes : PYR_HEAP_FIRST,
         .nearest = set_bytes > 0 ? (double)set_bytes : PYR_HEAP_NEAREST,
+        .budget = PYR_HEAP_EVENTS_PER_S * (quota_cores > 0 && quota_cores < 1 ? quota_cores : 1),
         .credit = PYR_HEAP_BURST,
         .earned_ns = now_ns,
         .slice_ns = now_ns,
@@ -39,11 +40,11 @@ void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, int64_t now_ns)
 }
 
 /* Credit a second that may be spent now. */
-static double allowed_rate(double credit)
+static double allowed_rate(double credit, double budget)
 {
     double share = credit > HALF ? 1 + (MOST_RATE - 1) * (credit - HALF) / HALF
                                  : LEAST_RATE + (1 - LEAST_RATE) * credit / HALF;
-    return PYR_HEAP_EVENTS_PER_S * (share > LEAST_RATE ? share : LEAST_RATE);
+    return budget * (share > LEAST_RATE ? share : LEAST_RATE);
 }
 
 static double bounded(double value, double least, double most)
@@ -55,7 +56,8 @@ static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
 {
     int64_t took_ns = now_ns - pace->slice_ns;
     double rate = pace->slice_spent * NS / (double)(took_ns > 0 ? took_ns : 1);
-    double step = bounded(rate / allowed_rate(pace->credit), 1 / MOST_STEP, MOST_STEP);
+    double step =
+        bounded(rate / allowed_rate(pace->credit, pace->budget), 1 / MOST_STEP, MOST_STEP);
     double farthest = pace->credit < -PYR_HEAP_BURST ? BEYOND : PYR_HEAP_FARTHEST;
     double most = pace->nearest > farthest ? pace->nearest : farthest;
     pace->distance = bounded(pace->distance * step, pace->nearest, most);
@@ -67,7 +69,7 @@ static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
 
 void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
 {
-    double earned = pace->credit + (double)(now_ns - pace->earned_ns) / NS * PYR_HEAP_EVENTS_PER_S;
+    double earned = pace->credit + (double)(now_ns - pace->earned_ns) / NS * pace->budget;
     double most = pace->credit > MOST_EARNED ? pace->credit : MOST_EARNED;
     pace->credit = earned < most ? earned : most;
     pace->earned_ns = now_ns;

@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 enum {
-    PYR_HEAP_EVENTS_PER_S = 4000, /* of the cheapest */
+    PYR_HEAP_EVENTS_PER_S = 4000, /* of the cheapest, on a core */
     PYR_HEAP_FRAMES = 8,          /* up to so many an event is one of those; 16 cost as two */
     PYR_HEAP_BURST = 12288,       /* events beyond that, once */
     PYR_HEAP_NEAREST = 16 << 10,  /* bytes */
@@ -25,6 +25,7 @@ enum {
 typedef struct pyr_heap_pace {
     double distance;   /* bytes, mean */
     double nearest;    /* set by hand, else PYR_HEAP_NEAREST */
+    double budget;     /* credit earned in a second */
     double credit;     /* events of the cheapest */
     int64_t earned_ns; /* up to this time */
     int64_t slice_ns;  /* start of the slice of time in which events are counted */
@@ -34,8 +35,10 @@ typedef struct pyr_heap_pace {
     bool is_set;
 } pyr_heap_pace;
 
-/* `set_bytes`: the distance set by hand, 0 = none. */
-PYR_HOOK_SAFE void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, int64_t now_ns);
+/* `set_bytes`: the distance set by hand, 0 = none. `quota_cores`: CPU that the container may use,
+ * 0 = all; the budget is that of one core or of what there is. */
+PYR_HOOK_SAFE void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, double quota_cores,
+                                      int64_t now_ns);
 
 /* An event was sampled, beneath so many frames; the distance may change. */
 PYR_HOOK_SAFE void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t frames);

@@ -24,6 +24,7 @@
 #include "collect/memory_host.h"
 #include "collect/native_names.h"
 #include "os/os.h"
+#include "os/task.h"
 #include "unwind/own_stack.h"
 
 enum {
@@ -372,9 +373,10 @@ pyr_status pyr_heap_open(const void *owner, const pyr_collect_context *context,
 
 void pyr_heap_start(const void *owner)
 {
+    double quota_cores = pyr_os_cpu_quota();
     pyr_lock_acquire(&sampler.lock);
     if (sampler.owner == owner) {
-        pyr_heap_pace_init(&sampler.pace, sampler.context.heap_sample_bytes,
+        pyr_heap_pace_init(&sampler.pace, sampler.context.heap_sample_bytes, quota_cores,
                            pyr_clock_monotonic_ns());
         atomic_store(&sampler.distance, sampler.pace.distance);
         atomic_fetch_add(&sampler.epoch, 1);

@@ -46,7 +46,7 @@ static void events_keep_the_budget(void **state)
         pyr_heap_pace pace;
         uint64_t random = 17;
         int64_t now_ns = SECOND;
-        pyr_heap_pace_init(&pace, 0, now_ns);
+        pyr_heap_pace_init(&pace, 0, 0, now_ns);
         uint64_t burst = run(&pace, &now_ns, speeds[i], 1, 16, &random);
         uint64_t lasting = run(&pace, &now_ns, speeds[i], 20, 16, &random);
         assert_true(burst <= 3 * PYR_HEAP_BURST + PYR_HEAP_EVENTS_PER_S);
@@ -65,11 +65,28 @@ static void deep_stacks_cost_more(void **state)
     pyr_heap_pace pace;
     uint64_t random = 11;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 0, now_ns);
+    pyr_heap_pace_init(&pace, 0, 0, now_ns);
     (void)run_beneath(40, &pace, &now_ns, 1e9, 10, 16, &random);
     double events = (double)run_beneath(40, &pace, &now_ns, 1e9, 20, 16, &random);
     double budget = 20 * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / 40.0;
     assert_true(events >= 0.8 * budget && events <= 1.15 * budget);
+}
+
+/* A container's share of a core is what the budget is of. */
+static void a_quota_is_kept(void **state)
+{
+    (void)state;
+    static const double quotas[] = {0.1, 0.5, 1, 4};
+    for (size_t i = 0; i < sizeof quotas / sizeof quotas[0]; i++) {
+        pyr_heap_pace pace;
+        uint64_t random = 13;
+        int64_t now_ns = SECOND;
+        pyr_heap_pace_init(&pace, 0, quotas[i], now_ns);
+        (void)run(&pace, &now_ns, 1e9, 60, 16, &random);
+        double events = (double)run(&pace, &now_ns, 1e9, 20, 16, &random);
+        double budget = 20 * PYR_HEAP_EVENTS_PER_S * (quotas[i] < 1 ? quotas[i] : 1);
+        assert_true(events <= 1.15 * budget && events >= 0.8 * budget);
+    }
 }
 
 /* Rest does not save up for work to come: twice the budget, and no more. */
@@ -79,7 +96,7 @@ static void work_after_rest_is_not_slowed(void **state)
     pyr_heap_pace pace;
     uint64_t random = 7, most = 0;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 0, now_ns);
+    pyr_heap_pace_init(&pace, 0, 0, now_ns);
     (void)run_beneath(40, &pace, &now_ns, 1e9, 10, 16, &random);
     for (int i = 0; i < 50; i++) {
         now_ns += 2 * SECOND;
@@ -100,7 +117,7 @@ static void what_is_built_at_once_is_known_well(void **state)
         pyr_heap_pace pace;
         uint64_t random = 5;
         double left = whole, variance = 0, now_ns = (double)SECOND;
-        pyr_heap_pace_init(&pace, 0, SECOND);
+        pyr_heap_pace_init(&pace, 0, 0, SECOND);
         while (left > 0) {
             double distance = pace.distance, next = (double)pyr_heap_draw(&random, distance);
             left -= next;
@@ -119,7 +136,7 @@ static void a_quiet_program_is_sampled_finely(void **state)
     pyr_heap_pace pace;
     uint64_t random = 3;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 0, now_ns);
+    pyr_heap_pace_init(&pace, 0, 0, now_ns);
     (void)run(&pace, &now_ns, 2e9, 5, 16, &random);
     assert_true(pace.distance > 4 * PYR_HEAP_NEAREST);
     (void)run(&pace, &now_ns, 1e6, 30, 16, &random);
@@ -139,7 +156,7 @@ static void the_farthest_distance_is_passed_only_in_debt(void **state)
     pyr_heap_pace pace;
     uint64_t random = 3;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 0, now_ns);
+    pyr_heap_pace_init(&pace, 0, 0, now_ns);
     (void)run(&pace, &now_ns, 3e10, 10, 16, &random);
     assert_true(pace.distance <= PYR_HEAP_FARTHEST);
     /* Reserving a gigabyte costs nothing as long as nobody touches it. */
@@ -156,17 +173,17 @@ static void a_distance_set_by_hand_is_a_floor(void **state)
     pyr_heap_pace pace;
     uint64_t random = 3;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 1 << 20, now_ns);
+    pyr_heap_pace_init(&pace, 1 << 20, 0, now_ns);
     (void)run(&pace, &now_ns, 1e7, 30, 16, &random);
     assert_true(pace.distance == 1 << 20);
     assert_false(pace.is_pushed);
-    pyr_heap_pace_init(&pace, 16, now_ns);
+    pyr_heap_pace_init(&pace, 16, 0, now_ns);
     assert_true(pace.distance == 16);
     uint64_t events = run(&pace, &now_ns, 1e9, 10, 16, &random);
     assert_true(pace.is_pushed);
     assert_true((double)events <= 11 * 1.15 * PYR_HEAP_EVENTS_PER_S + 3 * PYR_HEAP_BURST);
     /* Larger than any that would be chosen. */
-    pyr_heap_pace_init(&pace, 1 << 30, now_ns);
+    pyr_heap_pace_init(&pace, 1 << 30, 0, now_ns);
     (void)run(&pace, &now_ns, 1e11, 10, 16, &random);
     assert_true(pace.distance == 1 << 30);
 }
@@ -176,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_keep_the_budget),
         cmocka_unit_test(deep_stacks_cost_more),
+        cmocka_unit_test(a_quota_is_kept),
         cmocka_unit_test(work_after_rest_is_not_slowed),
         cmocka_unit_test(what_is_built_at_once_is_known_well),
         cmocka_unit_test(a_quiet_program_is_sampled_finely),
