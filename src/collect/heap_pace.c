@@ -12,16 +12,14 @@ enum { SLICE_EVENTS = 128 };
 static const int64_t SLICE_NS = 50000000;
 static const double MOST_STEP = 4;
 static const double NS = 1e9;
-#define HALF (PYR_HEAP_BURST / 2.0)
+/* Time gives back half of the credit, with which the budget is spent. A program that works now and
+ * then, as a service with few requests does, would pay for what it saved in all its work. The other
+ * half is for the start, when most is built that stays. */
+static const double HALF = PYR_HEAP_BURST / 2.0;
 /* A distance set by hand counts as overruled when so much credit has been spent. */
 static const double PUSHED = PYR_HEAP_BURST - 2048;
 /* Of the budget, with all of the credit and with none of it. */
-#define MOST_RATE 10.0
-static const double LEAST_RATE = 0.25;
-/* What time gives back, at most: so much that twice the budget may be spent. A program that works
- * now and then, as a service with few requests does, would pay for what it saved in all its work.
- * The rest is for the start, when most is built that stays. */
-static const double MOST_EARNED = HALF * (1 + 1 / (MOST_RATE - 1));
+static const double MOST_RATE = 10, LEAST_RATE = 0.25;
 /* Allocations that are all larger than the farthest distance are all sampled: where even they
  * break the budget, in debt, there is no end to it. */
 static const double BEYOND = 0x1p50;
@@ -70,7 +68,7 @@ static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
 void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
 {
     double earned = pace->credit + (double)(now_ns - pace->earned_ns) / NS * pace->budget;
-    double most = pace->credit > MOST_EARNED ? pace->credit : MOST_EARNED;
+    double most = pace->credit > HALF ? pace->credit : HALF;
     pace->credit = earned < most ? earned : most;
     pace->earned_ns = now_ns;
     if (pace->slice_events >= SLICE_EVENTS || now_ns - pace->slice_ns >= SLICE_NS) {
