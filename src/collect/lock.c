@@ -35,6 +35,7 @@ static const int64_t SLACK_NS = 20000000; /* so long without a sample: the mean 
 static const int64_t PACE_NS = 32000000;  /* PACE_SAMPLES in less are too many */
 
 pyr_held pyr_held_locks[PYR_HELD_PLACES];
+_Atomic(pyr_lock_known_name) pyr_held_names[PYR_HELD_PLACES];
 _Atomic bool pyr_lock_on;
 pyr_countdown pyr_lock_countdown = PYR_COUNTDOWN_INIT;
 
@@ -109,20 +110,21 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
         if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) == PYR_OK) {
             pyr_lock_count(&self->acquired, weight);
             bool is_seen = !pyr_left_out_matches(self->left_out, &stack);
+            uint32_t name = is_seen ? pyr_lock_name(self, object, thread_state, &stack) : 0;
             if (is_seen) {
-                pyr_lock_samples_give(
-                    &self->samples,
-                    &(pyr_lock_event){.kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE,
-                                      .stack = &stack,
-                                      .type = type,
-                                      .name = pyr_lock_name(self, object, thread_state, &stack),
-                                      .count = weight,
-                                      .end_ns = now_ns});
+                pyr_lock_samples_give(&self->samples,
+                                      &(pyr_lock_event){.kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE,
+                                                        .stack = &stack,
+                                                        .type = type,
+                                                        .name = name,
+                                                        .count = weight,
+                                                        .end_ns = now_ns});
             }
             if (lock && is_seen) {
                 uintptr_t holder = pyr_lock_is_of_tasks(type) ? (uintptr_t)lock : thread_state;
                 pyr_hold_room_add(&draw->room, now_ns, weight, (uintptr_t)lock, holder);
-                pyr_lock_mark(pyr_held_place(lock), weight);
+                pyr_lock_mark(pyr_held_place(lock), weight,
+                              (pyr_lock_known_name){(uint32_t)stack.epoch, name});
             }
         } else {
             carry = weight;
@@ -154,10 +156,20 @@ static void give_rest_of_waits(pyr_lock_state *self)
     }
 }
 
+/* The name that was found as the hold began, if it is of the table of `stack`. */
+static uint32_t name_at_end(pyr_lock_state *self, pyr_lock_known_name known, const void *object,
+                            pyr_addr thread_state, const pyr_own_stack *stack)
+{
+    return known.name != 0 && known.epoch == (uint32_t)stack->epoch
+               ? known.name
+               : pyr_lock_name(self, object, thread_state, stack);
+}
+
 void pyr_lock_sample_release(pyr_held *held, const void *object, pyr_lock_type type,
                              pyr_addr thread_state)
 {
     int64_t now_ns = pyr_clock_monotonic_ns();
+    pyr_lock_known_name known = atomic_load(&pyr_held_names[held - pyr_held_locks]);
     int64_t hold_ns = now_ns - atomic_exchange(&held->since_ns, 0);
     int64_t weight = atomic_load(&held->weight);
     /* Who gives back what another thread took wakes that thread: this is no hold. */
@@ -172,7 +184,7 @@ void pyr_lock_sample_release(pyr_held *held, const void *object, pyr_lock_type t
                 &(pyr_lock_event){.kind = PYR_SAMPLE_KIND_LOCK_RELEASE,
                                   .stack = &stack,
                                   .type = type,
-                                  .name = pyr_lock_name(self, object, thread_state, &stack),
+                                  .name = name_at_end(self, known, object, thread_state, &stack),
                                   .value = pyr_hold_room_take(&self->draw.room, hold_ns, weight),
                                   .count = weight,
                                   .end_ns = now_ns});

@@ -47,9 +47,20 @@ PYR_HOOK_SAFE static inline void pyr_lock_count(_Atomic uint64_t *counter, int64
     atomic_fetch_add_explicit(counter, (uint64_t)more, memory_order_relaxed);
 }
 
+/* A string of a table of names, while that table lasts. */
+typedef struct pyr_lock_known_name {
+    uint32_t epoch; /* of the table (own_stack.h), its low bits */
+    uint32_t name;  /* 0 = none */
+} pyr_lock_known_name;
+
+/* What locks are called whose holds are measured, by place: their end need not look again. */
+extern _Atomic(pyr_lock_known_name) pyr_held_names[PYR_HELD_PLACES];
+
 /* The hold that begins now is measured, and stands for those of `weight` acquisitions. */
-PYR_HOOK_SAFE static inline void pyr_lock_mark(pyr_held *held, int64_t weight)
+PYR_HOOK_SAFE static inline void pyr_lock_mark(pyr_held *held, int64_t weight,
+                                               pyr_lock_known_name name)
 {
+    atomic_store_explicit(&pyr_held_names[held - pyr_held_locks], name, memory_order_relaxed);
     atomic_store_explicit(&held->weight, weight, memory_order_relaxed);
     atomic_store_explicit(&held->since_ns, pyr_clock_monotonic_ns(), memory_order_relaxed);
 }

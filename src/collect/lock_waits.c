@@ -206,7 +206,7 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
         if (got) {
             pyr_held *held = pyr_lock_note(wait->lock, thread_state);
             if (!parks) {
-                pyr_lock_mark(held, 1);
+                pyr_lock_mark(held, 1, (pyr_lock_known_name){0});
             }
         }
     }

@@ -1,6 +1,6 @@
 """What a lock is called: the attribute or variable that holds it."""
 
-from agent import run
+from agent import run, with_value
 
 START = """
 import asyncio, multiprocessing, queue, threading, time
@@ -203,3 +203,33 @@ profiler.stop()
     )
     assert (done.code, done.err) == (0, "")
     assert names_of(done, "top") == {None}
+
+
+def test_a_hold_has_the_name_that_its_acquisition_found(tmp_path):
+    """Wherever it ends, and though its end knows it by another name."""
+    done = run(
+        tmp_path,
+        """
+import threading, time
+import pyrometer
+profiler = pyrometer.Profiler(upload_interval="1h")
+class Pool:
+    def __init__(self): self.slots = threading.Lock()
+    def take(self): self.slots.acquire()
+def give(whatever): whatever.release()
+profiler.start()
+pool = Pool()
+for _ in range(300):
+    pool.take()
+    time.sleep(0.001)
+    give(pool.slots)
+profiler.stop()
+        """,
+    )
+    assert (done.code, done.err) == (0, "")
+    found = {
+        sample.labels.get("lock name")
+        for sample in with_value(done, "lock-release")
+        if sample.stack[0][0] == "give"
+    }
+    assert found == {"program.py:6:Pool.slots"}
