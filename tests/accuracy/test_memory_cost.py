@@ -48,13 +48,15 @@ def test_br_060_threads_do_not_wait_for_each_other(tmp_path):
     assert (done.code, done.err) == (0, ""), done.err
     found = json.loads(done.out)
     print(found)
+    # An allocation takes 14 ns: what else the machine does is seen in it, a wait costs a hundred times
+    # that.
     for kind in ("one", "many"):
-        assert found["off"][kind] < 1.1 * found["before"][kind], found
-        assert found["after"][kind] < 1.1 * found["on"][kind], found
+        assert found["off"][kind] < 1.5 * found["before"][kind], found
+        assert found["after"][kind] < 1.5 * found["on"][kind], found
     for when in found:
         assert found[when]["waits"] <= 40, found
         # Four at a time cost as much each as one does.
-        assert found[when]["many"] < 1.3 * found[when]["one"], found
+        assert found[when]["many"] < 2 * found[when]["one"], found
 
 
 def test_br_158_on_and_off_while_it_runs(tmp_path):
@@ -93,7 +95,7 @@ def test_br_158_on_and_off_while_it_runs(tmp_path):
     print(f"off {off:.4f} s, on {on:.4f} s: {on / off:.3f}")
     # The budget is of events in a second: where others have most of the CPUs, each second of this
     # program's CPU has more of them.
-    assert on < 1.2 * off
+    assert on < 1.3 * off
     seen, unseen = 0, 0
     for profile in done.profiles():
         if ("alloc-space", "bytes") not in profile.types:
