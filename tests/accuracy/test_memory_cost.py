@@ -48,8 +48,8 @@ def test_br_060_threads_do_not_wait_for_each_other(tmp_path):
     assert (done.code, done.err) == (0, ""), done.err
     found = json.loads(done.out)
     print(found)
-    # An allocation takes 14 ns: what else the machine does is seen in it, a wait costs a hundred times
-    # that.
+    # An allocation takes 14 ns: what else the machine does is seen in it, a wait costs a hundred
+    # times that.
     for kind in ("one", "many"):
         assert found["off"][kind] < 1.5 * found["before"][kind], found
         assert found["after"][kind] < 1.5 * found["on"][kind], found
