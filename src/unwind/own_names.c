@@ -1,6 +1,7 @@
 /* Names of code objects where they lie; see the header. */
 #include "unwind/own_names.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -37,7 +38,7 @@ struct pyr_own_names {
     uint32_t unknown;     /* function "<name not known>" */
     uint32_t turn;        /* which place of a full set goes next */
     uint64_t seed;
-    uint64_t misses;
+    _Atomic uint64_t misses;
     char name[PYR_LIMIT_NAME_BYTES];
     char file[PYR_LIMIT_PATH_BYTES];
     place places[SETS * WAYS];
@@ -169,7 +170,7 @@ pyr_frame pyr_own_names_frame(pyr_own_names *names, pyr_addr code, uint32_t unit
         return (pyr_frame){.function = known->function, .line = known->line};
     }
     place named;
-    names->misses++;
+    atomic_fetch_add_explicit(&names->misses, 1, memory_order_relaxed);
     if (!name_code(names, code, &named)) {
         return (pyr_frame){.function = names->unknown};
     }
@@ -188,5 +189,5 @@ bool pyr_own_names_knows(const pyr_own_names *names, pyr_frame frame)
 
 uint64_t pyr_own_names_misses(const pyr_own_names *names)
 {
-    return names->misses;
+    return atomic_load_explicit(&((pyr_own_names *)(uintptr_t)names)->misses, memory_order_relaxed);
 }

@@ -37,7 +37,7 @@ PYR_HOOK_SAFE pyr_frame pyr_own_names_frame(pyr_own_names *names, pyr_addr code,
 /* False: the frame is "<name not known>". */
 PYR_HOOK_SAFE bool pyr_own_names_knows(const pyr_own_names *names, pyr_frame frame);
 
-/* Frames that were not in the table, so far. */
+/* Frames that were not in the table, so far. Any thread, no lock. */
 PYR_HOOK_SAFE uint64_t pyr_own_names_misses(const pyr_own_names *names);
 
 #endif

@@ -68,7 +68,7 @@ struct pyr_own_stacks {
     uint64_t seed;
     _Atomic uint64_t epoch; /* written under the lock */
     _Atomic int wants_room;
-    _Atomic uint64_t walks, busy, frames, misses, unnamed;
+    _Atomic uint64_t walks, busy, frames, unnamed;
     trail trail;
     step steps[TRAIL]; /* of the walk that goes on, leaf first */
     thread_name threads[THREADS];
@@ -258,18 +258,6 @@ static pyr_addr current_frame(const pyr_layout *layout, pyr_addr thread_state)
     return link != 0 ? addr_at(link, pyr_layout_link_frame(layout)) : 0;
 }
 
-/* The code object of a frame that Python code runs in; 0: a frame of the interpreter's own. */
-static pyr_addr code_of(const pyr_own_stacks *stacks, const uint8_t *frame)
-{
-    const pyr_layout *layout = stacks->layout;
-    if (layout->boundary == PYR_BOUNDARY_OWNER &&
-        frame[layout->frame_owner] >= layout->boundary_owner) {
-        return 0;
-    }
-    pyr_addr code = pyr_load_addr(frame, layout->frame_code) & ~(pyr_addr)layout->code_tag_mask;
-    return code != 0 && addr_at(code, layout->object_type) == stacks->code_type ? code : 0;
-}
-
 /* Whether a frame is still being set up, or is one that never runs code of the program: CPython
  * hides these too (_PyFrame_IsIncomplete). */
 static bool is_incomplete(const pyr_layout *layout, uint8_t owner, pyr_addr code, uint32_t unit)
@@ -277,6 +265,28 @@ static bool is_incomplete(const pyr_layout *layout, uint8_t owner, pyr_addr code
     return owner != OWNER_GENERATOR &&
            (unit == PYR_UNIT_BEFORE ||
             unit < pyr_load_u32((const uint8_t *)code, layout->code_firsttraceable));
+}
+
+/* The code object that a frame shows, given what lies in it, and the unit that it stands on. 0: the
+ * frame is hidden: one of the interpreter's own, or incomplete. */
+static pyr_addr shown_code(const pyr_own_stacks *stacks, pyr_addr tagged, pyr_addr instr,
+                           uint8_t owner, uint32_t *unit)
+{
+    const pyr_layout *layout = stacks->layout;
+    pyr_addr code = tagged & ~(pyr_addr)layout->code_tag_mask;
+    if ((layout->boundary == PYR_BOUNDARY_OWNER && owner >= layout->boundary_owner) || code == 0 ||
+        addr_at(code, layout->object_type) != stacks->code_type) {
+        return 0;
+    }
+    *unit = unit_of(stacks, code, instr);
+    return is_incomplete(layout, owner, code, *unit) ? 0 : code;
+}
+
+static pyr_addr code_of(const pyr_own_stacks *stacks, const uint8_t *frame, uint32_t *unit)
+{
+    const pyr_layout *layout = stacks->layout;
+    return shown_code(stacks, pyr_load_addr(frame, layout->frame_code),
+                      pyr_load_addr(frame, layout->frame_instr), frame[layout->frame_owner], unit);
 }
 
 static pyr_frame name_frame(pyr_own_stacks *stacks, pyr_addr code, uint32_t unit)
@@ -297,16 +307,12 @@ static void follow_frames(pyr_own_stacks *stacks, pyr_addr addr, pyr_own_stack *
     for (unsigned steps = 0; addr != 0 && steps < MOST_STEPS && stack->omitted < most_omitted;
          steps++) {
         const uint8_t *frame = (const uint8_t *)addr;
-        pyr_addr code = code_of(stacks, frame);
-        if (code != 0) {
-            uint32_t unit = unit_of(stacks, code, pyr_load_addr(frame, layout->frame_instr));
-            if (is_incomplete(layout, frame[layout->frame_owner], code, unit)) {
-                /* hidden */
-            } else if (stack->count == most) {
-                stack->omitted++;
-            } else {
-                stack->frames[stack->count++] = name_frame(stacks, code, unit);
-            }
+        uint32_t unit;
+        pyr_addr code = code_of(stacks, frame, &unit);
+        if (code != 0 && stack->count == most) {
+            stack->omitted++;
+        } else if (code != 0) {
+            stack->frames[stack->count++] = name_frame(stacks, code, unit);
         }
         addr = pyr_load_addr(frame, layout->frame_previous);
     }
@@ -356,14 +362,9 @@ static uint32_t count_unchanged(const trail *before, uint64_t sequence, const st
 /* The frame of a step; function 0: it is hidden. */
 static pyr_frame frame_of(pyr_own_stacks *stacks, const step *at)
 {
-    const pyr_layout *layout = stacks->layout;
-    pyr_addr code = at->code & ~(pyr_addr)layout->code_tag_mask;
-    if (code == 0 || addr_at(code, layout->object_type) != stacks->code_type) {
-        return (pyr_frame){0};
-    }
-    uint32_t unit = unit_of(stacks, code, at->instr);
-    return is_incomplete(layout, at->owner, code, unit) ? (pyr_frame){0}
-                                                        : name_frame(stacks, code, unit);
+    uint32_t unit;
+    pyr_addr code = shown_code(stacks, at->code, at->instr, at->owner, &unit);
+    return code != 0 ? name_frame(stacks, code, unit) : (pyr_frame){0};
 }
 
 /* Brings the trail up to date with a walk, of which `unchanged` steps are known. Returns how many
@@ -449,8 +450,6 @@ static pyr_status walk(pyr_own_stacks *stacks, pyr_addr thread_state, pyr_own_st
     if (stack->count == 0 && !is_leaf) {
         stack->frames[stack->count++] = (pyr_frame){.function = stacks->nothing};
     }
-    atomic_store_explicit(&stacks->misses, pyr_own_names_misses(stacks->names),
-                          memory_order_relaxed);
     pyr_lock_release(&stacks->lock);
     count(&stacks->walks, 1);
     count(&stacks->frames, stack->count);
@@ -470,10 +469,9 @@ uint32_t pyr_own_stack_frames(const pyr_own_stacks *stacks, pyr_addr thread_stat
     uint32_t used = 0;
     for (unsigned steps = 0; addr != 0 && steps < MOST_STEPS && used < most; steps++) {
         const uint8_t *frame = (const uint8_t *)addr;
-        pyr_addr code = code_of(stacks, frame);
-        if (code != 0 &&
-            !is_incomplete(layout, frame[layout->frame_owner], code,
-                           unit_of(stacks, code, pyr_load_addr(frame, layout->frame_instr)))) {
+        uint32_t unit;
+        pyr_addr code = code_of(stacks, frame, &unit);
+        if (code != 0) {
             frames[used++] = (pyr_own_frame){.start = addr,
                                              .code = code,
                                              .locals = addr + layout->frame_locals,
@@ -519,7 +517,7 @@ void pyr_own_stacks_stats(const pyr_own_stacks *stacks, pyr_own_stack_stats *sta
         .walks = counted(&stacks->walks),
         .busy = counted(&stacks->busy),
         .frames = counted(&stacks->frames),
-        .misses = counted(&stacks->misses),
+        .misses = pyr_own_names_misses(stacks->names),
         .unnamed = counted(&stacks->unnamed),
     };
 }

@@ -58,6 +58,17 @@ static void events_keep_the_budget(void **state)
     }
 }
 
+enum { DEEP = 40 };
+
+/* Begins, and comes to rest under lasting load beneath a deep stack; the events that the budget has
+ * there for so many seconds. */
+static double begin_deep(pyr_heap_pace *pace, int64_t *now_ns, uint64_t *random, double seconds)
+{
+    pyr_heap_pace_init(pace, 0, 0, *now_ns);
+    (void)run_beneath(DEEP, pace, now_ns, 1e9, 10, 16, random);
+    return seconds * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / DEEP;
+}
+
 /* Forty frames: a fifth of the events of a bare allocation, and the same credit spent. */
 static void deep_stacks_cost_more(void **state)
 {
@@ -65,10 +76,8 @@ static void deep_stacks_cost_more(void **state)
     pyr_heap_pace pace;
     uint64_t random = 11;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 0, 0, now_ns);
-    (void)run_beneath(40, &pace, &now_ns, 1e9, 10, 16, &random);
-    double events = (double)run_beneath(40, &pace, &now_ns, 1e9, 20, 16, &random);
-    double budget = 20 * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / 40.0;
+    double budget = begin_deep(&pace, &now_ns, &random, 20);
+    double events = (double)run_beneath(DEEP, &pace, &now_ns, 1e9, 20, 16, &random);
     assert_true(events >= 0.8 * budget && events <= 1.15 * budget);
 }
 
@@ -97,14 +106,12 @@ static void work_after_rest_is_not_slowed(void **state)
     pyr_heap_pace pace;
     uint64_t random = 7, most = 0;
     int64_t now_ns = SECOND;
-    pyr_heap_pace_init(&pace, 0, 0, now_ns);
-    (void)run_beneath(40, &pace, &now_ns, 1e9, 10, 16, &random);
+    double budget = begin_deep(&pace, &now_ns, &random, 0.25);
     for (int i = 0; i < 50; i++) {
         now_ns += 2 * SECOND;
-        uint64_t events = run_beneath(40, &pace, &now_ns, 1e9, 0.25, 16, &random);
+        uint64_t events = run_beneath(DEEP, &pace, &now_ns, 1e9, 0.25, 16, &random);
         most = events > most ? events : most;
     }
-    double budget = 0.25 * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / 40.0;
     assert_true((double)most <= 2.5 * budget && (double)most >= 0.7 * budget);
 }
 
