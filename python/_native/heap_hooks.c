@@ -92,8 +92,8 @@ static __attribute__((noinline)) void *allocate(int set, pyr_heap_domain domain,
     return is_due ? finish(domain, block, size) : block;
 }
 
-static void *callocate(const original *to, pyr_heap_domain domain, void *context, size_t count,
-                       size_t each)
+static __attribute__((noinline)) void *callocate(const original *to, pyr_heap_domain domain,
+                                                 void *context, size_t count, size_t each)
 {
     size_t size = count * each; /* the caller has made sure that there is no overflow */
     bool is_inner = domain == PYR_HEAP_RAW && pyr_heap_mine.nested > 0;
@@ -107,8 +107,8 @@ static void *callocate(const original *to, pyr_heap_domain domain, void *context
 /* A block that is resized is a new one, in its place or elsewhere; if that fails, it is the old
  * one.
  */
-static void *reallocate(const original *to, pyr_heap_domain domain, void *context, void *block,
-                        size_t size)
+static __attribute__((noinline)) void *reallocate(const original *to, pyr_heap_domain domain,
+                                                  void *context, void *block, size_t size)
 {
     bool is_inner = domain == PYR_HEAP_RAW && pyr_heap_mine.nested > 0;
     bool is_due = !is_inner && !pyr_heap_count(size);
@@ -143,6 +143,18 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
         return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
+#define DEFINE_SMALL_CALLOC(name, set, domain)                                                     \
+    static void *calloc_##name##_##set(void *context, size_t count, size_t each)                   \
+    {                                                                                              \
+        size_t size = count * each; /* the caller has made sure that there is no overflow */       \
+        if (UNLIKELY(size > atomic_load_explicit(&own_bytes, memory_order_relaxed) ||              \
+                     pyr_heap_is_due(size))) {                                                     \
+            return callocate(&originals[set][domain], domain, context, count, each);               \
+        }                                                                                          \
+        (void)pyr_heap_count(size);                                                                \
+        return originals[set][domain].allocator.calloc(context, count, each);                      \
+    }
+
 /* ... and of RAW, where nobody above has counted. */
 #define DEFINE_RAW_MALLOC(name, set, domain)                                                       \
     static void *malloc_##name##_##set(void *context, size_t size)                                 \
@@ -153,7 +165,23 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
         return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
-#define DEFINE_OTHERS(name, set, domain)                                                           \
+/* Most that is resized is a list that grows, of small blocks that nobody sampled. What is below is
+ * told that it is counted: the block may be a large one, which RAW has. */
+#define DEFINE_SMALL_REALLOC(name, set, domain)                                                    \
+    static void *realloc_##name##_##set(void *context, void *block, size_t size)                   \
+    {                                                                                              \
+        if (UNLIKELY(size > atomic_load_explicit(&own_bytes, memory_order_relaxed) ||              \
+                     pyr_heap_filter_has((uintptr_t)block) || pyr_heap_is_due(size))) {            \
+            return reallocate(&originals[set][domain], domain, context, block, size);              \
+        }                                                                                          \
+        (void)pyr_heap_count(size);                                                                \
+        pyr_heap_mine.nested++;                                                                    \
+        void *resized = originals[set][domain].allocator.realloc(context, block, size);            \
+        pyr_heap_mine.nested--;                                                                    \
+        return resized;                                                                            \
+    }
+
+#define DEFINE_RAW_OTHERS(name, set, domain)                                                       \
     static void *calloc_##name##_##set(void *context, size_t count, size_t each)                   \
     {                                                                                              \
         return callocate(&originals[set][domain], domain, context, count, each);                   \
@@ -161,7 +189,9 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
     static void *realloc_##name##_##set(void *context, void *block, size_t size)                   \
     {                                                                                              \
         return reallocate(&originals[set][domain], domain, context, block, size);                  \
-    }                                                                                              \
+    }
+
+#define DEFINE_FREE(name, set, domain)                                                             \
     static void free_##name##_##set(void *context, void *block)                                    \
     {                                                                                              \
         if (LIKELY(!pyr_heap_filter_has((uintptr_t)block))) {                                      \
@@ -175,9 +205,14 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
     DEFINE_SMALL_MALLOC(obj, set, PYR_HEAP_OBJ)                                                    \
     DEFINE_SMALL_MALLOC(mem, set, PYR_HEAP_MEM)                                                    \
     DEFINE_RAW_MALLOC(raw, set, PYR_HEAP_RAW)                                                      \
-    DEFINE_OTHERS(obj, set, PYR_HEAP_OBJ)                                                          \
-    DEFINE_OTHERS(mem, set, PYR_HEAP_MEM)                                                          \
-    DEFINE_OTHERS(raw, set, PYR_HEAP_RAW)
+    DEFINE_SMALL_CALLOC(obj, set, PYR_HEAP_OBJ)                                                    \
+    DEFINE_SMALL_CALLOC(mem, set, PYR_HEAP_MEM)                                                    \
+    DEFINE_SMALL_REALLOC(obj, set, PYR_HEAP_OBJ)                                                   \
+    DEFINE_SMALL_REALLOC(mem, set, PYR_HEAP_MEM)                                                   \
+    DEFINE_RAW_OTHERS(raw, set, PYR_HEAP_RAW)                                                      \
+    DEFINE_FREE(obj, set, PYR_HEAP_OBJ)                                                            \
+    DEFINE_FREE(mem, set, PYR_HEAP_MEM)                                                            \
+    DEFINE_FREE(raw, set, PYR_HEAP_RAW)
 
 DEFINE_SET(0)
 DEFINE_SET(1)

@@ -76,11 +76,10 @@ void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
     }
 }
 
-void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t frames)
+void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t cost)
 {
-    double spent = frames > PYR_HEAP_FRAMES ? (double)frames / PYR_HEAP_FRAMES : 1;
     pace->slice_events++;
-    pace->slice_spent += spent;
-    pace->credit = pace->credit > -2.0 * PYR_HEAP_BURST ? pace->credit - spent : pace->credit;
+    pace->slice_spent += cost;
+    pace->credit = pace->credit > -2.0 * PYR_HEAP_BURST ? pace->credit - cost : pace->credit;
     pyr_heap_pace_rest(pace, now_ns);
 }

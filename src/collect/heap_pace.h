@@ -15,7 +15,6 @@
 
 enum {
     PYR_HEAP_EVENTS_PER_S = 4000, /* of the cheapest, on a core */
-    PYR_HEAP_FRAMES = 8,          /* up to so many an event is one of those; 16 cost as two */
     PYR_HEAP_BURST = 12288,       /* events beyond that, once */
     PYR_HEAP_NEAREST = 16 << 10,  /* bytes */
     PYR_HEAP_FIRST = 64 << 10,
@@ -40,8 +39,9 @@ typedef struct pyr_heap_pace {
 PYR_HOOK_SAFE void pyr_heap_pace_init(pyr_heap_pace *pace, int64_t set_bytes, double quota_cores,
                                       int64_t now_ns);
 
-/* An event was sampled, beneath so many frames; the distance may change. */
-PYR_HOOK_SAFE void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t frames);
+/* An event was sampled, at the cost of so many of the cheapest (pyr_own_stack_cost); the distance
+ * may change. */
+PYR_HOOK_SAFE void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t cost);
 
 /* Time passes, maybe without events. */
 PYR_HOOK_SAFE void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns);

@@ -163,7 +163,7 @@ static bool record(origin from, uintptr_t address, double size, pyr_heap_own *mi
     int64_t now_ns = pyr_clock_monotonic_ns();
     bool is_found = find_site(from, mine, &at);
     sampler.events++;
-    pyr_heap_pace_event(&sampler.pace, now_ns, sampler.stack.count + sampler.stack.omitted);
+    pyr_heap_pace_event(&sampler.pace, now_ns, pyr_own_stack_cost(&sampler.stack));
     atomic_store_explicit(&sampler.distance, sampler.pace.distance, memory_order_relaxed);
     if (!is_found) {
         return false;

@@ -41,6 +41,12 @@ PYR_HOOK_SAFE static inline bool pyr_heap_count(size_t size)
     return (pyr_heap_mine.left -= (int64_t)size) >= 0;
 }
 
+/* Whether an allocation would be sampled, or undone: so that nothing is counted yet. */
+PYR_HOOK_SAFE static inline bool pyr_heap_is_due(size_t size)
+{
+    return pyr_heap_mine.left < (int64_t)size;
+}
+
 /* What the calling thread allocates in C code from now on is ours, and is not counted. */
 static inline void pyr_heap_leave_out_thread(void)
 {

@@ -25,14 +25,16 @@
 #include "collect/waits.h"
 
 enum {
-    PACE_SAMPLES = 32,
+    PACE_SAMPLES = 32, /* of the cheapest */
     MOST_STRETCH = 24,
+    MOST_COST = 16,  /* that a sample counts as */
     NAME_FRAMES = 8, /* looked into for a lock's name */
     NAME_BYTES = 256,
 };
 
-static const int64_t SLACK_NS = 20000000; /* so long without a sample: the mean is too large */
-static const int64_t PACE_NS = 32000000;  /* PACE_SAMPLES in less are too many */
+/* So long without a sample, times the cost of the last one: the mean is too large. */
+static const int64_t SLACK_NS = 20000000;
+static const int64_t PACE_NS = 32000000; /* PACE_SAMPLES in less are too many */
 
 pyr_held pyr_held_locks[PYR_HELD_PLACES];
 _Atomic(pyr_lock_known_name) pyr_held_names[PYR_HELD_PLACES];
@@ -63,10 +65,13 @@ static double mean_of(const pyr_lock_drawing *draw)
     return (double)(UINT64_C(1) << draw->stretch);
 }
 
-static void pace(pyr_lock_drawing *draw, int64_t now_ns)
+/* After a sample of that cost: as many as the budget has, a thousand of the cheapest a second. */
+static void pace(pyr_lock_drawing *draw, int64_t now_ns, uint32_t cost)
 {
     int64_t took_ns = now_ns - draw->paced_ns;
-    draw->paced++;
+    cost = cost < MOST_COST ? cost : MOST_COST;
+    draw->paced += cost;
+    atomic_store(&draw->cost, cost);
     if (took_ns > 4 * PACE_NS && draw->stretch > 0) {
         draw->stretch--; /* at once: holds of slow programs must not be scaled by much */
     } else if (draw->paced < PACE_SAMPLES) {
@@ -105,9 +110,11 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
         int64_t now_ns = pyr_clock_monotonic_ns();
         int64_t weight = pyr_countdown_weight(&pyr_lock_countdown);
         int64_t carry = 0;
+        uint32_t cost = 1;
         pyr_own_stack stack;
         pyr_collector_enter(&self->context);
         if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) == PYR_OK) {
+            cost = pyr_own_stack_cost(&stack);
             pyr_lock_count(&self->acquired, weight);
             bool is_seen = !pyr_left_out_matches(self->left_out, &stack);
             uint32_t name = is_seen ? pyr_lock_name(self, object, thread_state, &stack) : 0;
@@ -132,7 +139,7 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
         }
         pyr_collector_leave(&self->context);
         draw->last_ns = now_ns;
-        pace(draw, now_ns);
+        pace(draw, now_ns, cost);
         pyr_countdown_go_on(&pyr_lock_countdown, mean_of(draw), carry);
     } else {
         pyr_countdown_stop(&pyr_lock_countdown);
@@ -234,8 +241,9 @@ static void tell(void *context, bool is_deadlock, const char *line)
 static void shorten(pyr_lock_state *self)
 {
     pyr_lock_drawing *draw = &self->draw;
+    int64_t slack_ns = SLACK_NS * atomic_load(&draw->cost);
     int64_t rest;
-    if (draw->stretch == 0 || pyr_clock_monotonic_ns() - atomic_load(&draw->last_ns) < SLACK_NS ||
+    if (draw->stretch == 0 || pyr_clock_monotonic_ns() - atomic_load(&draw->last_ns) < slack_ns ||
         !pyr_countdown_take(&pyr_lock_countdown, &rest)) {
         return;
     }

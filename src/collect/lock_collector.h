@@ -21,6 +21,7 @@ typedef struct pyr_lock_drawing {
     unsigned stretch, paced;
     int64_t paced_ns;
     _Atomic int64_t last_ns; /* of the last sample */
+    _Atomic uint32_t cost;   /* of the last sample, in those of the cheapest */
     pyr_hold_room room;
 } pyr_lock_drawing;
 

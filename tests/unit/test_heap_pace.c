@@ -13,9 +13,9 @@
 
 static const int64_t SECOND = 1000000000;
 
-/* Allocates at `bytes_per_s` for `seconds`; the number of events. */
-static uint64_t run_beneath(uint32_t frames, pyr_heap_pace *pace, int64_t *now_ns,
-                            double bytes_per_s, double seconds, double size, uint64_t *random)
+/* Allocates at `bytes_per_s` for `seconds`; the number of events, each of that cost. */
+static uint64_t run_at(uint32_t cost, pyr_heap_pace *pace, int64_t *now_ns, double bytes_per_s,
+                       double seconds, double size, uint64_t *random)
 {
     uint64_t events = 0;
     int64_t end_ns = *now_ns + (int64_t)(seconds * (double)SECOND);
@@ -27,7 +27,7 @@ static uint64_t run_beneath(uint32_t frames, pyr_heap_pace *pace, int64_t *now_n
             *now_ns = end_ns;
             return events;
         }
-        pyr_heap_pace_event(pace, *now_ns, frames);
+        pyr_heap_pace_event(pace, *now_ns, cost);
         events++;
     }
 }
@@ -35,7 +35,7 @@ static uint64_t run_beneath(uint32_t frames, pyr_heap_pace *pace, int64_t *now_n
 static uint64_t run(pyr_heap_pace *pace, int64_t *now_ns, double bytes_per_s, double seconds,
                     double size, uint64_t *random)
 {
-    return run_beneath(0, pace, now_ns, bytes_per_s, seconds, size, random);
+    return run_at(1, pace, now_ns, bytes_per_s, seconds, size, random);
 }
 
 static void events_keep_the_budget(void **state)
@@ -58,18 +58,18 @@ static void events_keep_the_budget(void **state)
     }
 }
 
-enum { DEEP = 40 };
+enum { DEEP = 9 }; /* the cost beneath forty frames */
 
 /* Begins, and comes to rest under lasting load beneath a deep stack; the events that the budget has
  * there for so many seconds. */
 static double begin_deep(pyr_heap_pace *pace, int64_t *now_ns, uint64_t *random, double seconds)
 {
     pyr_heap_pace_init(pace, 0, 0, *now_ns);
-    (void)run_beneath(DEEP, pace, now_ns, 1e9, 10, 16, random);
-    return seconds * PYR_HEAP_EVENTS_PER_S * PYR_HEAP_FRAMES / DEEP;
+    (void)run_at(DEEP, pace, now_ns, 1e9, 10, 16, random);
+    return seconds * PYR_HEAP_EVENTS_PER_S / DEEP;
 }
 
-/* Forty frames: a fifth of the events of a bare allocation, and the same credit spent. */
+/* Forty frames: a ninth of the events of a bare allocation, and the same credit spent. */
 static void deep_stacks_cost_more(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void deep_stacks_cost_more(void **state)
     uint64_t random = 11;
     int64_t now_ns = SECOND;
     double budget = begin_deep(&pace, &now_ns, &random, 20);
-    double events = (double)run_beneath(DEEP, &pace, &now_ns, 1e9, 20, 16, &random);
+    double events = (double)run_at(DEEP, &pace, &now_ns, 1e9, 20, 16, &random);
     assert_true(events >= 0.8 * budget && events <= 1.15 * budget);
 }
 
@@ -109,7 +109,7 @@ static void work_after_rest_is_not_slowed(void **state)
     double budget = begin_deep(&pace, &now_ns, &random, 0.25);
     for (int i = 0; i < 50; i++) {
         now_ns += 2 * SECOND;
-        uint64_t events = run_beneath(DEEP, &pace, &now_ns, 1e9, 0.25, 16, &random);
+        uint64_t events = run_at(DEEP, &pace, &now_ns, 1e9, 0.25, 16, &random);
         most = events > most ? events : most;
     }
     assert_true((double)most <= 2.5 * budget && (double)most >= 0.7 * budget);
@@ -131,7 +131,7 @@ static void what_is_built_at_once_is_known_well(void **state)
             left -= next;
             now_ns += next / speeds[i] * (double)SECOND;
             variance += distance * distance;
-            pyr_heap_pace_event(&pace, (int64_t)now_ns, 3);
+            pyr_heap_pace_event(&pace, (int64_t)now_ns, 1);
         }
         print_message("%.1f GB/s: %.2f %%\n", speeds[i] / 1e9, 100 * sqrt(variance) / whole);
         assert_true(sqrt(variance) / whole < 0.02);

@@ -1,0 +1,106 @@
+"""What the hooks of allocation cost, by a process that has them and has not, in turns: hooks.py
+[TURNS].
+
+Two processes that run the same loop differ by more than the hooks cost: where their memory lies,
+and what the machine does meanwhile. So the allocators that were there before the start, and those
+with our hooks, are exchanged to and fro in one process, in an order drawn anew for each turn.
+Printed: nanoseconds of CPU of the tenth of slices that met the warmest caches, and the ratio to
+the slices without; "again" is without, once more. Everything else of Pyrometer runs all the time.
+PYROMETER_HEAP_SAMPLE_SIZE=1GiB leaves the hooks alone, without samples. Needs the environment that
+bench/run makes.
+"""
+
+import ctypes
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import pyrometer
+
+DOMAINS = (0, 1, 2)  # RAW, MEM, OBJ of PyMemAllocatorDomain
+
+
+class Allocator(ctypes.Structure):  # PyMemAllocatorEx
+    _fields_ = [(name, ctypes.c_void_p) for name in ("ctx", "malloc", "calloc", "realloc", "free")]
+
+
+for function in (ctypes.pythonapi.PyMem_GetAllocator, ctypes.pythonapi.PyMem_SetAllocator):
+    function.argtypes, function.restype = [ctypes.c_int, ctypes.POINTER(Allocator)], None
+
+
+def allocators() -> list[Allocator]:
+    found = [Allocator() for _ in DOMAINS]
+    for domain in DOMAINS:
+        ctypes.pythonapi.PyMem_GetAllocator(domain, ctypes.byref(found[domain]))
+    return found
+
+
+def install(those: list[Allocator]) -> None:
+    for domain in DOMAINS:
+        ctypes.pythonapi.PyMem_SetAllocator(domain, ctypes.byref(those[domain]))
+
+
+def make_objects() -> int:
+    for _ in range(2000):
+        [object() for _ in range(10)]
+    return 20_000
+
+
+def request_maker() -> Callable[[], int]:
+    """Requests of the Flask service, beneath as many frames as under a server."""
+    os.environ["BENCH_PROFILER"] = "none"  # it runs here already
+    from flask_service import app
+    from werkzeug.test import EnvironBuilder
+
+    environ = EnvironBuilder("/").get_environ()
+
+    def below(depth: int) -> None:
+        if depth > 0:
+            below(depth - 1)
+            return
+        for _ in range(30):
+            for _ in app(dict(environ), lambda status, headers, error=None: None):
+                pass
+
+    def make() -> int:
+        below(12)
+        return 30
+
+    return make
+
+
+def measure(work: Callable[[], int], kinds: dict[str, list[Allocator]], turns: int) -> None:
+    slices: dict[str, list[float]] = {kind: [] for kind in kinds}
+    order = list(kinds)
+    for _ in range(turns):
+        random.shuffle(order)
+        for kind in order:
+            install(kinds[kind])
+            work()
+            began = time.thread_time_ns()
+            count = work()
+            slices[kind].append((time.thread_time_ns() - began) / count)
+    best = {kind: sorted(values)[len(values) // 10] for kind, values in slices.items()}
+    for kind, ns in best.items():
+        print(f"  {kind:12}{ns:10.1f} ns  {ns / best['without']:.3f}")
+
+
+def main() -> None:
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+    without = allocators()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PYROMETER_OUTPUT_PPROF"] = os.path.join(folder, "profile")
+        profiler = pyrometer.Profiler()
+        profiler.start()
+        kinds = {"without": without, "with": allocators(), "again": without}
+        print("an object made and freed")
+        measure(make_objects, kinds, turns * 3)
+        print("a request of the Flask service")
+        measure(request_maker(), kinds, turns)
+        profiler.stop()
+
+
+main()
