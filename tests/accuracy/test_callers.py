@@ -7,6 +7,8 @@ up to 1,000 looks a second; PYROMETER_ACCURACY_LONG=400 lets each run for 400 se
 import pytest
 from truth import FINE, LONG, measured, python_names
 
+pytestmark = pytest.mark.beside_others  # exact, however many looks there are
+
 SECONDS = LONG or 4  # of each of the programs
 LOOKS = 50 * SECONDS  # that each must have had, however busy the machine
 RUNS = pytest.mark.timeout(120 + 10 * LONG)

@@ -15,6 +15,8 @@ from itertools import combinations
 import pytest
 from truth import agent
 
+pytestmark = pytest.mark.beside_others  # bytes and names, no times
+
 SIGMAS = 4
 TIMES = int(os.environ.get("PYROMETER_ALLOCATION_TIMES", "1"))
 HALF_RUNS = int(os.environ.get("PYROMETER_HALF_RUNS", "1"))

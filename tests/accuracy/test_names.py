@@ -6,6 +6,8 @@ Exact: one wrong name is a failure. With PYROMETER_ACCURACY_LONG it is a million
 import pytest
 from truth import FINE, LONG, has, measured
 
+pytestmark = pytest.mark.beside_others  # exact, however many looks there are
+
 CODES = 1_000_000 if LONG else 100_000
 
 

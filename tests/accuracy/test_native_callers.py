@@ -8,6 +8,8 @@ import pytest
 from test_memory import by_function
 from test_native_heap import JEMALLOC, build, of_domain, profiled
 
+pytestmark = pytest.mark.beside_others  # bytes and names, no times
+
 
 def test_callers_in_c(tmp_path):
     """The function that allocates, those that called it, in other libraries too, up to the line of

@@ -12,6 +12,8 @@ import pytest
 from test_memory import ALONE, by_function, documents
 from truth import agent
 
+pytestmark = pytest.mark.beside_others  # bytes and names, no times
+
 LIBRARY = Path(__file__).resolve().parent / "native_heap.c"
 ON = ALONE | {"PYROMETER_NATIVE_HEAP_ENABLED": "true"}
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
