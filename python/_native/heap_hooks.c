@@ -143,11 +143,12 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
         return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
+/* Nothing at all is passed on to RAW, as what is large. */
 #define DEFINE_SMALL_CALLOC(name, set, domain)                                                     \
     static void *calloc_##name##_##set(void *context, size_t count, size_t each)                   \
     {                                                                                              \
         size_t size = count * each; /* the caller has made sure that there is no overflow */       \
-        if (UNLIKELY(size > atomic_load_explicit(&own_bytes, memory_order_relaxed) ||              \
+        if (UNLIKELY(size - 1 >= atomic_load_explicit(&own_bytes, memory_order_relaxed) ||         \
                      pyr_heap_is_due(size))) {                                                     \
             return callocate(&originals[set][domain], domain, context, count, each);               \
         }                                                                                          \

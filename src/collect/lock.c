@@ -25,16 +25,9 @@
 #include "collect/waits.h"
 
 enum {
-    PACE_SAMPLES = 32, /* of the cheapest */
-    MOST_STRETCH = 24,
-    MOST_COST = 16,  /* that a sample counts as */
     NAME_FRAMES = 8, /* looked into for a lock's name */
     NAME_BYTES = 256,
 };
-
-/* So long without a sample, times the cost of the last one: the mean is too large. */
-static const int64_t SLACK_NS = 20000000;
-static const int64_t PACE_NS = 32000000; /* PACE_SAMPLES in less are too many */
 
 pyr_held pyr_held_locks[PYR_HELD_PLACES];
 _Atomic(pyr_lock_known_name) pyr_held_names[PYR_HELD_PLACES];
@@ -55,32 +48,6 @@ void pyr_lock_set_namer(pyr_lock_namer *function)
 void pyr_lock_note_hook(pyr_lock_hook hook, const char *text)
 {
     atomic_store(&hook_texts[hook], text);
-}
-
-/* -------------------------------------------------------------------------------- countdown ----
- */
-
-static double mean_of(const pyr_lock_drawing *draw)
-{
-    return (double)(UINT64_C(1) << draw->stretch);
-}
-
-/* After a sample of that cost: as many as the budget has, a thousand of the cheapest a second. */
-static void pace(pyr_lock_drawing *draw, int64_t now_ns, uint32_t cost)
-{
-    int64_t took_ns = now_ns - draw->paced_ns;
-    cost = cost < MOST_COST ? cost : MOST_COST;
-    draw->paced += cost;
-    atomic_store(&draw->cost, cost);
-    if (took_ns > 4 * PACE_NS && draw->stretch > 0) {
-        draw->stretch--; /* at once: holds of slow programs must not be scaled by much */
-    } else if (draw->paced < PACE_SAMPLES) {
-        return;
-    } else if (took_ns < PACE_NS && draw->stretch < MOST_STRETCH) {
-        draw->stretch++;
-    }
-    draw->paced = 0;
-    draw->paced_ns = now_ns;
 }
 
 /* ---------------------------------------------------------------------------------- samples ----
@@ -138,9 +105,8 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
             pyr_lock_count(&self->missed, 1);
         }
         pyr_collector_leave(&self->context);
-        draw->last_ns = now_ns;
-        pace(draw, now_ns, cost);
-        pyr_countdown_go_on(&pyr_lock_countdown, mean_of(draw), carry);
+        pyr_lock_pace_sampled(&draw->pace, now_ns, cost);
+        pyr_countdown_go_on(&pyr_lock_countdown, pyr_lock_pace_mean(&draw->pace), carry);
     } else {
         pyr_countdown_stop(&pyr_lock_countdown);
     }
@@ -240,17 +206,15 @@ static void tell(void *context, bool is_deadlock, const char *line)
  * process has no memory, so that a gap may be drawn anew at any time. */
 static void shorten(pyr_lock_state *self)
 {
-    pyr_lock_drawing *draw = &self->draw;
-    int64_t slack_ns = SLACK_NS * atomic_load(&draw->cost);
+    pyr_lock_pace *pace = &self->draw.pace;
     int64_t rest;
-    if (draw->stretch == 0 || pyr_clock_monotonic_ns() - atomic_load(&draw->last_ns) < slack_ns ||
+    if (!pyr_lock_pace_is_rare(pace, pyr_clock_monotonic_ns()) ||
         !pyr_countdown_take(&pyr_lock_countdown, &rest)) {
         return;
     }
     give_rest(self, rest);
-    draw->stretch = draw->paced = 0;
-    draw->paced_ns = pyr_clock_monotonic_ns();
-    pyr_countdown_resume(&pyr_lock_countdown, mean_of(draw));
+    pyr_lock_pace_restart(pace, pyr_clock_monotonic_ns());
+    pyr_countdown_resume(&pyr_lock_countdown, pyr_lock_pace_mean(pace));
 }
 
 void pyr_lock_watch(const pyr_symbols *symbols, uint64_t epoch)
@@ -325,13 +289,13 @@ static pyr_status start(void *collector)
 {
     pyr_lock_state *self = collector;
     self->running = true;
-    self->draw.paced_ns = pyr_clock_monotonic_ns();
-    atomic_store(&self->draw.last_ns, self->draw.paced_ns);
-    pyr_hold_room_clear(&self->draw.room, self->draw.paced_ns);
-    atomic_store(&pyr_lock_started_ns, self->draw.paced_ns);
+    int64_t now_ns = pyr_clock_monotonic_ns();
+    pyr_lock_pace_begin(&self->draw.pace, now_ns);
+    pyr_hold_room_clear(&self->draw.room, now_ns);
+    atomic_store(&pyr_lock_started_ns, now_ns);
     forget_held();
     pyr_gate_open(&pyr_lock_gate, self);
-    pyr_countdown_start(&pyr_lock_countdown, mean_of(&self->draw), pyr_hash_seed());
+    pyr_countdown_start(&pyr_lock_countdown, pyr_lock_pace_mean(&self->draw.pace), pyr_hash_seed());
     atomic_store(&pyr_lock_on, true);
     return PYR_OK;
 }
@@ -342,7 +306,7 @@ static void flush(void *collector)
     int64_t rest;
     if (self->running && pyr_countdown_take(&pyr_lock_countdown, &rest)) {
         give_rest(self, rest);
-        pyr_countdown_resume(&pyr_lock_countdown, mean_of(&self->draw));
+        pyr_countdown_resume(&pyr_lock_countdown, pyr_lock_pace_mean(&self->draw.pace));
     }
     give_rest_of_waits(self);
 }

@@ -9,6 +9,7 @@
 #include "collect/hold_estimate.h"
 #include "collect/left_out.h"
 #include "collect/lock.h"
+#include "collect/lock_pace.h"
 #include "collect/lock_samples.h"
 #include "collect/toll.h"
 
@@ -18,10 +19,7 @@ enum {
 };
 
 typedef struct pyr_lock_drawing {
-    unsigned stretch, paced;
-    int64_t paced_ns;
-    _Atomic int64_t last_ns; /* of the last sample */
-    _Atomic uint32_t cost;   /* of the last sample, in those of the cheapest */
+    pyr_lock_pace pace;
     pyr_hold_room room;
 } pyr_lock_drawing;
 

@@ -93,19 +93,22 @@ PYR_HOOK_SAFE PYR_MUST_USE pyr_status pyr_own_stack_walk(pyr_own_stacks *stacks,
                                                          pyr_addr thread_state,
                                                          pyr_own_stack *stack);
 
-/* What a walk costs, counted in walks of a bare stack: beneath forty frames nine times as much,
- * most of it for memory that the program has pushed out of the caches. For whoever has a budget. */
-PYR_HOOK_SAFE static inline uint32_t pyr_own_stack_cost(const pyr_own_stack *stack)
-{
-    uint32_t frames = stack->count + stack->omitted;
-    return frames > 8 ? (frames - 4) / 4 : 1;
-}
-
 /* The same, of the leaf frame alone, if there is one; `has_caller` tells whether there is another
  * one below it. */
 PYR_HOOK_SAFE PYR_MUST_USE pyr_status pyr_own_stack_leaf(pyr_own_stacks *stacks,
                                                          pyr_addr thread_state,
                                                          pyr_own_stack *stack, bool *has_caller);
+
+/* What a walk costs, counted in walks of a bare stack: beneath forty frames nine times as much,
+ * most of it for memory that the program has pushed out of the caches. For whoever has a budget:
+ * a sixteenth of its samples is left, however deep a recursion is. */
+enum { PYR_OWN_STACK_MOST_COST = 16 };
+PYR_HOOK_SAFE static inline uint32_t pyr_own_stack_cost(const pyr_own_stack *stack)
+{
+    uint32_t frames = stack->count + stack->omitted;
+    uint32_t cost = frames > 8 ? (frames - 4) / 4 : 1;
+    return cost < PYR_OWN_STACK_MOST_COST ? cost : PYR_OWN_STACK_MOST_COST;
+}
 
 /* A frame of the calling thread, as it lies in memory. */
 typedef struct pyr_own_frame {

@@ -10,6 +10,7 @@
 
 #include "collect/heap_estimate.h"
 #include "collect/heap_pace.h"
+#include "unwind/own_stack.h"
 
 static const int64_t SECOND = 1000000000;
 
@@ -100,6 +101,20 @@ static void a_quota_is_kept(void **state)
 
 /* Rest does not save up for work to come, but for the nearer distance of the first slice after it.
  */
+static void the_deepest_stacks_leave_the_distance_in_its_bounds(void **state)
+{
+    (void)state;
+    static const pyr_own_stack deep = {.count = 64, .omitted = 936};
+    pyr_heap_pace pace;
+    uint64_t random = 3;
+    int64_t now_ns = SECOND;
+    pyr_heap_pace_init(&pace, 0, 0, now_ns);
+    for (int i = 0; i < 1000; i++) {
+        (void)run_at(pyr_own_stack_cost(&deep), &pace, &now_ns, 1e9, 0.01, 16, &random);
+        assert_true(pace.distance <= PYR_HEAP_FARTHEST);
+    }
+}
+
 static void work_after_rest_is_not_slowed(void **state)
 {
     (void)state;
@@ -201,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_keep_the_budget),
         cmocka_unit_test(deep_stacks_cost_more),
+        cmocka_unit_test(the_deepest_stacks_leave_the_distance_in_its_bounds),
         cmocka_unit_test(a_quota_is_kept),
         cmocka_unit_test(work_after_rest_is_not_slowed),
         cmocka_unit_test(what_is_built_at_once_is_known_well),
