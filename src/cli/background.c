@@ -175,13 +175,40 @@ static void add_rows(pyr_background *background, json_t *document)
     }
 }
 
-static void add_document(pyr_background *background, const char *path)
+/* The comment "lost 3: stacks that moved (torn-stack)" is a loss with its meaning. The document
+ * counts the same, so where there is one only the meaning is taken: once, not once a window. */
+static bool add_loss_comment(pyr_background *background, const char *comment, bool is_counted)
+{
+    long long lost = 0;
+    int start = 0;
+    const char *open = strrchr(comment, '(');
+    size_t length = strlen(comment);
+    if (sscanf(comment, "lost %lld: %n", &lost, &start) != 1 || start == 0 || lost <= 0 ||
+        open == NULL || open <= comment + start || comment[length - 1] != ')') {
+        return false;
+    }
+    char reason[TEXT_BYTES];
+    char note[2 * TEXT_BYTES];
+    snprintf(reason, sizeof reason, "%.*s", (int)(comment + length - 1 - (open + 1)), open + 1);
+    snprintf(note, sizeof note, "%s: %.*s", reason, (int)(open - 1 - (comment + start)),
+             comment + start);
+    if (!is_counted) {
+        json_t *count = json_integer(lost);
+        add_loss(background, reason, count);
+        json_decref(count);
+    }
+    add_distinct(background->notes, note);
+    return true;
+}
+
+/* Whether there is one that counts the losses. */
+static bool add_document(pyr_background *background, const char *path)
 {
     char name[PATH_BYTES];
     int length = snprintf(name, sizeof name, "%s.json", path);
     FILE *file = length > 0 && length < (int)sizeof name ? fopen(name, "re") : NULL;
     if (file == NULL) {
-        return; /* none, or none for us: a profile stays meaningful without it */
+        return false; /* none, or none for us: a profile stays meaningful without it */
     }
     json_error_t error;
     json_t *document = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
@@ -191,23 +218,25 @@ static void add_document(pyr_background *background, const char *path)
         snprintf(note, sizeof note, "%s is not readable and was left out: line %d: %s", name,
                  error.line, error.text);
         add_distinct(background->notes, note);
-        return;
+        return false;
     }
     add_identity(background, json_object_get(document, "identity"));
     add_losses(background, json_object_get(document, "losses"));
     add_rows(background, document);
+    bool has_losses = json_is_object(json_object_get(document, "losses"));
     json_decref(document);
+    return has_losses;
 }
 
 void pyr_background_add(pyr_background *background, const pyr_profile *profile, const char *path)
 {
+    bool is_counted = add_document(background, path);
     for (size_t index = 0; index < profile->comment_count; index++) {
         const char *comment = profile->strings[profile->comments[index]].data;
         if (strncmp(comment, "pyrometer ", sizeof "pyrometer " - 1) == 0) {
             json_object_set_new(background->rows, "made by", json_string(comment));
-        } else {
+        } else if (!add_loss_comment(background, comment, is_counted)) {
             add_distinct(background->notes, comment);
         }
     }
-    add_document(background, path);
 }

@@ -95,9 +95,8 @@ static int add_document(view *shown, const char *path, bool is_asked_for)
     json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(document) || !json_is_object(json_object_get(document, "window"))) {
         json_decref(document);
-        return is_asked_for
-                   ? pyr_message_wrong("%s cannot be read as the document of a window", path)
-                   : PYR_EXIT_GOOD;
+        int code = pyr_message_wrong("%s cannot be read as the document of a window", path);
+        return is_asked_for ? code : PYR_EXIT_GOOD; /* one of a folder is named and left out */
     }
     shown->files++;
     return take(shown, document);

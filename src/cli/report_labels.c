@@ -34,13 +34,13 @@ static const char *label_key(const pyr_profile *profile, const char *word)
     return word;
 }
 
-/* "there are: state, thread name" for the first labels that are found. */
+/* "there are: state, thread name" for the labels that are found. */
 static int no_such_label(const pyr_profile *profile, const char *key)
 {
-    enum { SHOWN = 12 };
+    enum { SHOWN = 40 }; /* more than Pyrometer has; a program may add labels of its own */
     uint32_t keys[SHOWN];
     size_t count = 0;
-    char known[1024] = "";
+    char known[2048] = "";
     for (size_t index = 0; index < profile->label_count && count < SHOWN; index++) {
         size_t at = 0;
         while (at < count && keys[at] != profile->labels[index].key) {

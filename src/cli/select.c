@@ -15,6 +15,7 @@
 #include "cli/costs.h"
 #include "cli/message.h"
 #include "cli/units.h"
+#include "model/sample.h"
 #include "query/pattern.h"
 
 enum { KEY_BYTES = 256, ERROR_BYTES = 256 };
@@ -268,11 +269,56 @@ static int find_type(const pyr_select_arguments *arguments, const pyr_profile *p
     return PYR_EXIT_GOOD;
 }
 
+static const char *state_name_at(const void *names, size_t index)
+{
+    (void)names;
+    return pyr_state_name((pyr_state)index);
+}
+
+/* Whether a sample has the label `key` with that text. */
+static bool has_text(const pyr_profile *profile, const char *key, const char *text)
+{
+    for (size_t index = 0; index < profile->label_count; index++) {
+        const pyr_profile_label *label = &profile->labels[index];
+        if (strcmp(profile->strings[label->key].data, key) == 0 &&
+            strcmp(profile->strings[label->text].data, text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A name that is none would choose nothing, which looks like an idle program. Profiles of others
+ * may have states of their own. */
+static int check_states(const pyr_option_list *states, const pyr_profile *profile)
+{
+    for (size_t index = 0; index < states->count; index++) {
+        const char *word = states->items[index];
+        bool known = has_text(profile, "state", word);
+        char names[KEY_BYTES] = "";
+        for (size_t state = 0; state < PYR_STATES; state++) {
+            const char *name = state_name_at(NULL, state);
+            size_t length = strlen(names);
+            known = known || strcmp(word, name) == 0;
+            snprintf(names + length, sizeof names - length, "%s%s", length > 0 ? ", " : "", name);
+        }
+        if (!known) {
+            const char *nearest = pyr_nearest(word, PYR_STATES, state_name_at, NULL);
+            return pyr_message_wrong("there is no state \"%s\"; %s%s%s", word,
+                                     nearest != NULL ? "did you mean \"" : "there are ",
+                                     nearest != NULL ? nearest : names,
+                                     nearest != NULL ? "\"?" : "");
+        }
+    }
+    return PYR_EXIT_GOOD;
+}
+
 int pyr_select(const pyr_select_arguments *arguments, pyr_profile *profile,
                pyr_selection *selection)
 {
     *selection = (pyr_selection){0};
     int code = find_type(arguments, profile, selection);
+    code = code == PYR_EXIT_GOOD ? check_states(&arguments->states, profile) : code;
     if (code != PYR_EXIT_GOOD) {
         return code;
     }

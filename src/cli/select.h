@@ -49,7 +49,7 @@ typedef struct pyr_selection {
 } pyr_selection;
 
 /* Finds the sample type and removes from `profile` all samples that were not asked for, and hidden
- * frames. Regular expressions are POSIX extended; those on frames match the function's name or its
+ * frames. Regular expressions are those of PCRE2; those on frames match the function's name or its
  * file, as in `go tool pprof`. Several --focus, --label: all must match; several --ignore, --hide,
  * --thread, --state: one of them. A stack of which all frames are hidden is left out.
  * Returns PYR_EXIT_GOOD, or PYR_EXIT_WRONG after one line about what is wrong. */

@@ -42,6 +42,7 @@ typedef struct memory_collector {
     bool has_warned;
     double alloc_bytes, alloc_count; /* given out since the last facts with reset */
     pyr_heap_stats reported;         /* at the last facts with reset */
+    pyr_heap_stats told;             /* when losses were told last */
     pyr_malloc_answer malloc_answer;
 } memory_collector;
 
@@ -128,6 +129,7 @@ static pyr_status start(void *collector)
     if (status == PYR_OK) {
         pyr_own_stacks_tend(memory->context.own_stacks);
         pyr_heap_start(memory);
+        pyr_heap_get_stats(&memory->told); /* what others lost before is none of ours */
         hook_libraries(memory);
         memory->is_running = true;
     }
@@ -289,6 +291,23 @@ static void give_site(void *context, pyr_heap_visit *found)
     (void)memory->context.sink.add(memory->context.sink.context, &sample);
 }
 
+static void lose(const memory_collector *memory, pyr_loss reason, uint64_t count)
+{
+    if (count > 0) {
+        memory->context.sink.lose(memory->context.sink.context, reason, count);
+    }
+}
+
+/* Into the window that is open: so before it is sealed, which facts are too late for. */
+static void tell_losses(memory_collector *memory)
+{
+    pyr_heap_stats now;
+    pyr_heap_get_stats(&now);
+    lose(memory, PYR_LOSS_MISSED_ALLOCATION, now.missed - memory->told.missed);
+    lose(memory, PYR_LOSS_MISSED_BLOCK, now.misplaced - memory->told.misplaced);
+    memory->told = now;
+}
+
 static void flush(void *collector)
 {
     memory_collector *memory = collector;
@@ -302,6 +321,7 @@ static void flush(void *collector)
         pyr_heap_trends_end(memory->trends, pyr_clock_monotonic_ns());
     }
     memory->has_said_live = true;
+    tell_losses(memory);
     memory->context.memory_host->look_after();
     pyr_own_stacks_tend(memory->context.own_stacks);
 }
@@ -410,13 +430,6 @@ static void add_native_facts(const memory_collector *memory, const pyr_heap_stat
     }
 }
 
-static void lose(const memory_collector *memory, pyr_loss reason, uint64_t count)
-{
-    if (count > 0) {
-        memory->context.sink.lose(memory->context.sink.context, reason, count);
-    }
-}
-
 static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
 {
     bool reset = occasion != PYR_FACTS_SO_FAR;
@@ -454,8 +467,6 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
     };
     pyr_memory_account(&known, occasion != PYR_FACTS_OF_HELD_WINDOW, &memory->malloc_answer, rows);
     if (reset) {
-        lose(memory, PYR_LOSS_MISSED_ALLOCATION, now.missed - old->missed);
-        lose(memory, PYR_LOSS_MISSED_BLOCK, now.misplaced - old->misplaced);
         memory->alloc_bytes = memory->alloc_count = 0;
         memory->reported = now;
         memory->has_said_live = false;

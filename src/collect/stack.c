@@ -36,6 +36,7 @@ typedef struct stack_collector {
     int64_t tick_cpu_ns;     /* by lock: what that tick cost */
     int64_t reported_cpu_ns; /* by lock: the same at the last facts with reset */
     int64_t ticked_ns;       /* by lock: time of the last tick */
+    uint64_t told_missed;    /* by lock: of the missed ticks of this window, those told */
     uint64_t own_epoch;      /* by lock: of the symbols, as own stacks count */
     bool short_slice;        /* by lock: the kernel took our wish */
     bool running;            /* composition root only */
@@ -175,11 +176,22 @@ static pyr_status start(void *collector)
     return status;
 }
 
+/* Into the window that is open: so before it is sealed, which facts are too late for. */
+static void tell_missed(stack_collector *stack)
+{
+    if (stack->pace.missed > stack->told_missed) {
+        stack->context.sink.lose(stack->context.sink.context, PYR_LOSS_MISSED_TICKS,
+                                 stack->pace.missed - stack->told_missed);
+    }
+    stack->told_missed = stack->pace.missed;
+}
+
 static void flush(void *collector)
 {
     stack_collector *stack = collector;
     acquire(stack);
     pyr_tick_flush(stack->tick);
+    tell_missed(stack);
     pyr_lock_release(&stack->lock);
 }
 
@@ -235,12 +247,10 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
                           stack->sampler_cpu_ns - stack->reported_cpu_ns);
     pyr_facts_add_real(rows, "cost", "budget_pct", pace->budget_pct);
     if (reset) {
-        if (pace->missed > 0) {
-            stack->context.sink.lose(stack->context.sink.context, PYR_LOSS_MISSED_TICKS,
-                                     pace->missed);
-        }
+        tell_missed(stack); /* the few since the flush: they stand in the next window */
         stack->reported_cpu_ns = stack->sampler_cpu_ns;
         pyr_pace_reset_counts(pace);
+        stack->told_missed = 0;
     }
     pyr_lock_release(&stack->lock);
 }

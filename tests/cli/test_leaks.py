@@ -97,6 +97,15 @@ def test_documents_that_lie(tmp_path, sites):
         assert "\x1b" not in output
 
 
+def test_a_bad_document_in_a_folder_is_named_and_left_out(tmp_path):
+    document(tmp_path, "a", [site("good", 100.0)])
+    (tmp_path / "b.pprof.json").write_text("{")
+    done = call("leaks", "--json", tmp_path)
+    assert done.returncode == 0
+    assert [row["function"] for row in json.loads(done.stdout)["sites"]] == ["good"]
+    assert len(done.stderr.splitlines()) == 1 and "b.pprof.json cannot be read" in done.stderr
+
+
 def test_files_that_are_none(tmp_path):
     for path in (tmp_path / "absent.pprof", tmp_path / "absent.json", tmp_path):
         done = call("leaks", str(path))

@@ -175,6 +175,31 @@ def test_losses_of_all_files_are_summed(tmp_path, shop):
     assert "Lost       7 torn" in good("report", tmp_path)
 
 
+TORN = "stacks that moved in every attempt to read them"
+
+
+def test_losses_in_comments_are_said_once(tmp_path):
+    """Every window has them as a comment with its own number, and in its document."""
+    for index, lost in enumerate((3, 4)):
+        profile = new_profile(comments=[f"lost {lost}: {TORN} (torn-stack)", "lost (in) transit"])
+        add(profile, [("a", "a.py", 1)], cpu=1)
+        document = f'{{"losses": {{"torn-stack": {lost}}}}}'
+        save(profile, tmp_path / f"{index}.pprof", document)
+        save(profile, tmp_path / f"alone-{index}.pprof")
+    for name in ("", "alone-"):
+        shown = report(tmp_path / f"{name}0.pprof", tmp_path / f"{name}1.pprof")
+        assert shown["losses"] == [{"reason": "torn-stack", "count": 7}]
+        assert shown["notes"] == [f"torn-stack: {TORN}", "lost (in) transit"]
+
+
+def test_every_label_is_named(tmp_path):
+    profile = new_profile()
+    add(profile, [("a", "a.py", 1)], cpu=1, state="io")
+    profile.samples[0].labels |= {f"key {index:02}": "x" for index in range(20)}
+    line = wrong("report", save(profile, tmp_path / "x.pprof"), "--by", "no")
+    assert "state" in line and all(f"key {index:02}" in line for index in range(20))
+
+
 def test_what_parked_threads_take_is_said(shop):
     text = good("report", shop, "-t", "wall-time")
     assert "Left out   3.000 s of parked threads" in text

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from conftest import SECOND, good, random_profile, save, wrong
+from conftest import SECOND, good, random_profile, save, shop_profile, wrong
 
 
 def wall(shop, *arguments):
@@ -85,6 +85,16 @@ def test_a_label_without_a_key_is_refused(shop, label):
 def test_a_bad_expression_is_refused(shop, option):
     text = "state=[" if option == "label" else "["
     assert "no regular expression" in wrong("report", shop, f"--{option}", text)
+
+
+def test_a_state_that_is_none_is_refused(shop, tmp_path):
+    """A selection of nothing would look like a program that does nothing."""
+    assert 'did you mean "gil-wait"?' in wrong("report", shop, "--state", "gil_wait")
+    assert "there are on-cpu, runnable, " in wrong("report", shop, "--state", "xyz")
+    assert wall(shop, "--state", "sleep")[0] == 0
+    foreign = shop_profile()
+    foreign.samples[0].labels["state"] = "xyz"
+    assert wall(save(foreign, tmp_path / "foreign.pprof"), "--state", "xyz")[0] == 1
 
 
 def test_too_many_of_an_option(shop):

@@ -3,6 +3,7 @@
 import json
 import statistics
 import sys
+from pathlib import Path
 
 import pytest
 from agent import run
@@ -329,3 +330,22 @@ print(time.process_time() - start)
 """
     times = [float(run(tmp_path, source).out) for _ in range(9)]
     assert statistics.median(times) < 0.010, times
+
+
+def test_missed_ticks_stand_in_the_window_that_missed_them(tmp_path):
+    """Half a second in which nothing of the process runs, in its only window."""
+    source = """
+    import os, signal, subprocess, time
+    import pyrometer.auto
+    time.sleep(0.1)
+    waker = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -CONT {os.getpid()}"])
+    os.kill(os.getpid(), signal.SIGSTOP)
+    waker.wait()
+    time.sleep(0.1)
+    """
+    done = run(tmp_path, source)
+    assert (done.code, done.err) == (0, "")
+    (file,) = done.files()
+    document = json.loads(Path(f"{file}.json").read_text())
+    assert 20 < document["losses"]["missed-ticks"] <= document["tick"]["missed"]
+    assert any("(missed-ticks)" in comment for comment in done.profiles()[0].comments)
