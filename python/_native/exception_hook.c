@@ -11,6 +11,7 @@
 
 #include <Python.h>
 
+#include <opcode.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -127,6 +128,36 @@ static bool is_control_flow(PyObject *exception)
            type == PyExc_StopAsyncIteration;
 }
 
+/* Whether the instruction is an import. What a monitoring tool put over instructions is not seen
+ * here. Only asked of the few exceptions that imports raise: it copies the code. */
+static bool is_import(PyObject *code, PyObject *offset)
+{
+    PyObject *bytes =
+        PyCode_Check(code) && PyLong_Check(offset) ? PyCode_GetCode((PyCodeObject *)code) : NULL;
+    bool found = false;
+    if (bytes != NULL && PyBytes_Check(bytes)) {
+        const uint8_t *codes = (const uint8_t *)PyBytes_AS_STRING(bytes);
+        Py_ssize_t at = PyLong_AsSsize_t(offset); /* a small number: cannot fail */
+        Py_ssize_t size = PyBytes_GET_SIZE(bytes);
+        while (at >= 0 && at < size && codes[at] == EXTENDED_ARG) {
+            at += UNIT_BYTES;
+        }
+        found = at >= 0 && at < size && codes[at] == IMPORT_NAME;
+    }
+    PyErr_Clear(); /* no memory */
+    Py_XDECREF(bytes);
+    return found;
+}
+
+/* An import that fails is raised in importlib, whose frames CPython takes out of the traceback at
+ * the `import`: it looks new there once more. What C code itself raises there has no name. */
+static bool comes_from_importlib(PyObject *exception, PyObject *code, PyObject *offset)
+{
+    const PyObject *type = (PyObject *)Py_TYPE(exception);
+    return (type == PyExc_ModuleNotFoundError || type == PyExc_ImportError) &&
+           ((PyImportErrorObject *)exception)->name != NULL && is_import(code, offset);
+}
+
 /* RAISE: (code, instruction_offset, exception). */
 static PyObject *on_raise(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -136,7 +167,9 @@ static PyObject *on_raise(PyObject *module, PyObject *const *arguments, Py_ssize
     }
     PyObject *exception = arguments[2];
     const PyObject *traceback = ((PyBaseExceptionObject *)exception)->traceback;
-    bool is_first = traceback == NULL || ((const PyTracebackObject *)traceback)->tb_next == NULL;
+    bool is_first =
+        (traceback == NULL || ((const PyTracebackObject *)traceback)->tb_next == NULL) &&
+        !comes_from_importlib(exception, arguments[0], arguments[1]);
     if (pyr_exception_is_pending(exception)) {
         if (is_first) {
             pyr_exception_forget();

@@ -81,16 +81,20 @@ static void say(search *to, const char *file, int line, const char *owner, const
     to->length = bytes > 0 && (size_t)bytes < to->size ? (size_t)bytes : 0;
 }
 
-/* The value of an attribute that lies in the object itself; a new reference, NULL = it has none
- * that can be read without running code. */
+/* Whether attributes of the object may be locks, and can be read without running code: not those of
+ * numbers, texts, lists and modules. */
+static bool is_readable(const PyObject *object)
+{
+    const PyTypeObject *type = Py_TYPE(object);
+    return type->tp_getattro == PyObject_GenericGetAttr &&
+           (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+}
+
+/* The value of an attribute that lies in the object itself, which is readable; a new reference,
+ * NULL = it has none that can be read without running code. */
 static PyObject *attribute_of(PyObject *object, PyObject *name)
 {
-    PyTypeObject *type = Py_TYPE(object);
-    if (type->tp_getattro != PyObject_GenericGetAttr ||
-        (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
-        return NULL;
-    }
-    const PyObject *in_class = _PyType_Lookup(type, name); /* borrowed */
+    const PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name); /* borrowed */
     if (in_class != NULL && !Py_IS_TYPE(in_class, &PyMemberDescr_Type)) {
         return NULL;
     }
@@ -132,7 +136,10 @@ static void say_attribute(search *to, const PyCodeObject *code, PyObject *object
 /* Whether an attribute of the object is the target; then it is said. */
 static bool look_into(search *to, const PyCodeObject *code, PyObject *object)
 {
-    for (Py_ssize_t i = 0; object != NULL && i < names_of(code) && to->reads > 0; i++) {
+    if (object == NULL || !is_readable(object)) {
+        return false; /* costs none of the reads */
+    }
+    for (Py_ssize_t i = 0; i < names_of(code) && to->reads > 0; i++) {
         to->reads--;
         PyObject *value = attribute_of(object, name_at(code->co_names, i));
         bool is_it = value != NULL && value == to->target;

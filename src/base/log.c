@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,24 @@ static recent *find_recent(uint64_t meaning)
     return oldest;
 }
 
+/* Under the lock; `repeats`: how often it was said since it was queued. False: no room. */
+static bool queue(pyr_log_level level, const char *text, uint64_t repeats)
+{
+    if (line_count == PYR_LIMIT_LOG_LINES) {
+        dropped++;
+        return false;
+    }
+    line *next = &lines[(first_line + line_count++) % PYR_LIMIT_LOG_LINES];
+    next->level = level;
+    if (repeats > 0) {
+        snprintf(next->text, sizeof next->text, "(%" PRIu64 " times more) %.*s", repeats,
+                 PYR_LOG_TEXT_BYTES - 40, text);
+    } else {
+        snprintf(next->text, sizeof next->text, "%s", text);
+    }
+    return true;
+}
+
 void pyr_log_add(pyr_log_level level, const char *format, ...)
 {
     char raw[PYR_LOG_TEXT_BYTES];
@@ -88,19 +107,18 @@ void pyr_log_add(pyr_log_level level, const char *format, ...)
     recent *said = find_recent(meaning);
     if (said->meaning == meaning && now_ns - said->said_ns < REPEAT_AFTER_NS) {
         said->repeats++;
-    } else if (line_count == PYR_LIMIT_LOG_LINES) {
-        dropped++;
-    } else {
-        line *next = &lines[(first_line + line_count++) % PYR_LIMIT_LOG_LINES];
-        next->level = level;
-        if (said->repeats > 0) {
-            snprintf(next->text, sizeof next->text, "(%" PRIu64 " times more) %.*s", said->repeats,
-                     PYR_LOG_TEXT_BYTES - 40, text);
-        } else {
-            memcpy(next->text, text, sizeof text);
-        }
+    } else if (queue(level, text, said->repeats)) {
         *said = (recent){.meaning = meaning, .said_ns = now_ns};
     }
+    pyr_lock_release(&lock);
+}
+
+void pyr_log_add_anyway(pyr_log_level level, const char *line_text)
+{
+    char text[PYR_LOG_TEXT_BYTES];
+    pyr_utf8_repair(line_text, strlen(line_text), text, sizeof text);
+    pyr_lock_acquire(&lock);
+    (void)queue(level, text, 0);
     pyr_lock_release(&lock);
 }
 

@@ -27,6 +27,10 @@ enum { PYR_LOG_TEXT_BYTES = 512 }; /* of a line, its NUL included; longer ones a
 void pyr_log_add(pyr_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same for a line that the caller says once: it is never taken for another one's repetition,
+ * as lines about several threads are that differ by their numbers only. */
+void pyr_log_add_anyway(pyr_log_level level, const char *line_text);
+
 /* Moves the oldest line to the caller (NUL-terminated valid UTF-8, cut to `size`): 1, or 0 when
  * none waits. Any thread. */
 int pyr_log_take(pyr_log_level *level, char *text, size_t size);

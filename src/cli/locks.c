@@ -1,7 +1,8 @@
 /* pyrometer locks: which threads waited for locks, because of whom, and who takes them.
  *
  * Owns the input and the rows. One thread. The first table joins waiters with holders by the label
- * `pair id`: a row is a line that waited and the line that had the lock meanwhile. The second one
+ * `pair id`: a row is a line that waited, the line that had the lock meanwhile, and the lock, by
+ * its name and else by its type. The second one
  * has the places that take locks. Places are lines of the program, not of threading.py.
  */
 #include <stdio.h>
@@ -31,12 +32,14 @@ static const uint32_t NOBODY = UINT32_MAX - 1; /* the holder is not known */
 
 typedef struct row {
     uint32_t first, second; /* frames: who waited, who held; or who takes the lock */
+    uint32_t lock;          /* string: its name, else its type; 0 = neither is known */
     int64_t values[TYPES];
     int64_t waits;
 } row;
 
 typedef struct rows {
-    pyr_pairs *pairs;
+    pyr_pairs *pairs; /* (first, second) */
+    pyr_pairs *whole; /* (number of that, lock): the row */
     row *list;
     size_t count;
 } rows;
@@ -65,18 +68,43 @@ static bool is_park(const view *shown, const pyr_profile_sample *sample)
     return kind != NULL && strcmp(profile->strings[kind->text].data, "park") == 0;
 }
 
-static pyr_status find_row(rows *of, uint32_t first, uint32_t second, row **found)
+static pyr_status find_row(rows *of, uint32_t first, uint32_t second, uint32_t lock, row **found)
 {
-    uint32_t number = 0;
-    pyr_status status = pyr_pairs_add(of->pairs, first, second, &number);
+    uint32_t pair = 0, number = 0;
+    pyr_status status = pyr_pairs_add(of->pairs, first, second, &pair);
+    if (status == PYR_OK) {
+        status = pyr_pairs_add(of->whole, pair, lock, &number);
+    }
     if (status == PYR_OK) {
         *found = &of->list[number];
         if (number == of->count) {
-            **found = (row){.first = first, .second = second};
+            **found = (row){.first = first, .second = second, .lock = lock};
             of->count++;
         }
     }
     return status;
+}
+
+static uint32_t lock_of(const pyr_profile *profile, const pyr_profile_sample *sample)
+{
+    const pyr_profile_label *label = pyr_profile_find_label(profile, sample, "lock name");
+    if (label == NULL) {
+        label = pyr_profile_find_label(profile, sample, "lock type");
+    }
+    return label != NULL ? label->text : 0;
+}
+
+static bool make_rows(rows *of, size_t most)
+{
+    *of = (rows){pyr_pairs_new(), pyr_pairs_new(), pyr_memory_new(most, sizeof(row)), 0};
+    return of->pairs != NULL && of->whole != NULL && of->list != NULL;
+}
+
+static void free_rows(rows *of)
+{
+    pyr_pairs_free(of->pairs);
+    pyr_pairs_free(of->whole);
+    pyr_memory_free(of->list);
 }
 
 /* Whom each pair was held by: pair id -> frame. */
@@ -102,6 +130,9 @@ static pyr_status add_sample(view *shown, const pyr_profile_sample *sample, cons
     int64_t waited = value_of(shown, sample, WAIT);
     row *found;
     pyr_status status = PYR_OK;
+    if (is_park(shown, sample) && shown->selection.type == (size_t)shown->types[WAIT]) {
+        shown->selection.kept -= waited; /* the total is that of the rows */
+    }
     if (value_of(shown, sample, BLOCKING) != 0 || is_park(shown, sample)) {
         return PYR_OK;
     }
@@ -111,7 +142,7 @@ static pyr_status add_sample(view *shown, const pyr_profile_sample *sample, cons
         if (pair != NULL) {
             (void)pyr_map_get(holders, (uint64_t)pair->number, &holder);
         }
-        status = find_row(&shown->waits, place, (uint32_t)holder, &found);
+        status = find_row(&shown->waits, place, (uint32_t)holder, lock_of(profile, sample), &found);
         if (status == PYR_OK) {
             pyr_units_add(&found->values[WAIT], waited);
             pyr_units_add(&found->waits, value_of(shown, sample, ACQUIRED));
@@ -122,8 +153,9 @@ static pyr_status add_sample(view *shown, const pyr_profile_sample *sample, cons
         has_value |= value_of(shown, sample, type) != 0;
     }
     if (status == PYR_OK && has_value) {
-        status = find_row(&shown->places,
-                          place == UINT32_MAX ? place : profile->frames[place].function, 0, &found);
+        status =
+            find_row(&shown->places, place == UINT32_MAX ? place : profile->frames[place].function,
+                     0, 0, &found);
         for (int type = 0; type < TYPES && status == PYR_OK; type++) {
             pyr_units_add(&found->values[type], value_of(shown, sample, type));
         }
@@ -160,10 +192,9 @@ static pyr_status add_up(view *shown)
     for (int type = 0; type < TYPES; type++) {
         shown->types[type] = pyr_profile_find_type(profile, TYPE_NAMES[type]);
     }
-    shown->waits = (rows){pyr_pairs_new(), pyr_memory_new(most, sizeof(row)), 0};
-    shown->places = (rows){pyr_pairs_new(), pyr_memory_new(most, sizeof(row)), 0};
-    if (holders != NULL && shown->waits.pairs != NULL && shown->waits.list != NULL &&
-        shown->places.pairs != NULL && shown->places.list != NULL) {
+    bool has_waits = make_rows(&shown->waits, most);
+    bool has_places = make_rows(&shown->places, most);
+    if (holders != NULL && has_waits && has_places) {
         status = find_holders(shown, holders);
     }
     for (size_t index = 0; index < profile->sample_count && status == PYR_OK; index++) {
@@ -206,13 +237,18 @@ static void add_value(pyr_table *table, int64_t value, const char *unit)
     pyr_table_add_text(table, value != 0 ? text : "");
 }
 
+static void print_rest(const view *shown, size_t count)
+{
+    if (shown->limit != 0 && shown->limit < count) {
+        printf("%zu more; --limit 0 shows all\n", count - shown->limit);
+    }
+}
+
 static pyr_status print_waits(const view *shown)
 {
-    static const pyr_table_column COLUMNS[] = {{"waited", true},
-                                               {"%", true},
-                                               {"waits", true},
-                                               {"who waited", false},
-                                               {"because of", false}};
+    static const pyr_table_column COLUMNS[] = {{"waited", true},      {"%", true},
+                                               {"waits", true},       {"who waited", false},
+                                               {"because of", false}, {"for", false}};
     pyr_table *table = pyr_table_new(COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
     if (table == NULL) {
         return PYR_ENOMEM;
@@ -233,8 +269,10 @@ static pyr_status print_waits(const view *shown)
         pyr_table_add_text(table, text);
         holder_text(shown, of, text);
         pyr_table_add_text(table, text);
+        pyr_table_add_text(table, shown->input.profile->strings[of->lock].data);
     }
     pyr_status status = pyr_table_print(table, stdout);
+    print_rest(shown, shown->waits.count);
     pyr_table_free(table);
     return status;
 }
@@ -258,6 +296,7 @@ static pyr_status print_places(const view *shown)
         pyr_table_add_text(table, text);
     }
     pyr_status status = pyr_table_print(table, stdout);
+    print_rest(shown, shown->places.count);
     pyr_table_free(table);
     return status;
 }
@@ -298,6 +337,11 @@ static int json_both(const view *shown)
         } else {
             pyr_json_string(&json, "holder", text);
         }
+        if (of->lock == 0) {
+            pyr_json_null(&json, "lock");
+        } else {
+            pyr_json_string(&json, "lock", shown->input.profile->strings[of->lock].data);
+        }
         pyr_json_end(&json, '}');
     }
     pyr_json_end(&json, ']');
@@ -332,8 +376,9 @@ int pyr_command_locks(int argc, char **argv)
         .command = "locks",
         .operands = "FILE...",
         .about = "Shows which threads waited for locks and because of whom: the line that waited, "
-                 "and the line\nthat had the lock when the wait began. Then who takes locks, how "
-                 "often, and for how long.\nThreads that wait to be woken are left out.\n",
+                 "the line that\nhad the lock when the wait began, and the lock. Then who takes "
+                 "locks, how often, and for how\nlong. Threads that wait to be woken are left "
+                 "out, and waits that are not over.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .least_operands = 1,
@@ -357,10 +402,8 @@ int pyr_command_locks(int argc, char **argv)
                : shown.json             ? json_both(&shown)
                                         : print_both(&shown);
     }
-    pyr_pairs_free(shown.waits.pairs);
-    pyr_memory_free(shown.waits.list);
-    pyr_pairs_free(shown.places.pairs);
-    pyr_memory_free(shown.places.list);
+    free_rows(&shown.waits);
+    free_rows(&shown.places);
     pyr_input_close(&shown.input);
     return code;
 }

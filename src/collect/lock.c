@@ -194,7 +194,7 @@ static void tell(void *context, bool is_deadlock, const char *line)
     pyr_lock_state *self = context;
     unsigned at = atomic_load(&self->deadlock_line_count);
     if (is_deadlock || atomic_load(&self->timed_rings) < PYR_LOCK_TIMED_RINGS) {
-        pyr_log_add(PYR_LOG_WARNING, "%s", line);
+        pyr_log_add_anyway(PYR_LOG_WARNING, line); /* threads may differ by their numbers only */
     }
     if (is_deadlock && at < PYR_LOCK_DEADLOCKS) {
         snprintf(self->deadlock_lines[at], sizeof self->deadlock_lines[at], "%s", line);

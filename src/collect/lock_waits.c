@@ -57,16 +57,21 @@ static bool is_named(const pyr_own_stack *stack, uint32_t frame, const char *con
     return false;
 }
 
-/* Where the standard library waits to be woken by a lock that another thread has for that.
- * Processes that wait for work stand in line for the lock of a queue. */
+/* Where the standard library waits to be woken by a lock that another thread has for that: a Lock,
+ * between processes a Semaphore. Once woken, `Condition.wait` takes the condition's own lock again
+ * in the same frame, and that is a wait for who has it. Processes that wait for work stand in line
+ * for the lock of a queue. */
 static bool is_at_park(const pyr_own_stack *stack, pyr_lock_type type)
 {
     static const char *const places[] = {"Condition.wait", "Thread._wait_for_tstate_lock"};
     static const char *const queues[] = {"SimpleQueue.get", "Queue.get", "Queue.put"};
     static const char *const inner[] = {"SemLock.__enter__", "LockType.acquire"}; /* gevent's */
     bool is_of_processes = type >= PYR_LOCK_TYPE_PROCESS_LOCK;
+    bool is_conditions_own = type == PYR_LOCK_TYPE_RLOCK || type == PYR_LOCK_TYPE_PROCESS_LOCK ||
+                             type == PYR_LOCK_TYPE_PROCESS_RLOCK;
     uint32_t first = is_named(stack, 0, inner, sizeof inner / sizeof inner[0]);
-    return is_named(stack, first, places, sizeof places / sizeof places[0]) ||
+    return (!is_conditions_own &&
+            is_named(stack, first, places, sizeof places / sizeof places[0])) ||
            (is_of_processes && is_named(stack, first, queues, sizeof queues / sizeof queues[0]));
 }
 

@@ -42,9 +42,17 @@ def locks(tmp_path):
             {"lock-acquire-wait": waited, "lock-acquire": 2},
             wait_kind="mutex",
             pair_id=pair,
+            lock_name="shop.py:9:Shop.stock",
+            lock_type="RLock",
         )
         add(made, [refill, main], {"lock-hold-blocking": waited}, wait_kind="mutex", pair_id=pair)
-    add(made, [get, main], {"lock-acquire-wait": 500_000_000, "lock-acquire": 1}, wait_kind="mutex")
+    add(
+        made,
+        [get, main],
+        {"lock-acquire-wait": 500_000_000, "lock-acquire": 1},
+        wait_kind="mutex",
+        lock_type="Lock",
+    )
     add(
         made,
         [("Condition.wait", THREADING, 355), get],
@@ -67,10 +75,11 @@ def test_places_are_the_programs(tmp_path, file):
 def test_waiters_and_holders(tmp_path):
     out = good("locks", locks(tmp_path))
     rows = [" ".join(line.split()) for line in out.splitlines()]
-    assert "4.000 s 88.9 4 shop.py:12:get shop.py:40:refill" in rows
-    assert "500.000 ms 11.1 1 shop.py:12:get (not known)" in rows
+    assert "4.000 s 88.9 4 shop.py:12:get shop.py:40:refill shop.py:9:Shop.stock" in rows
+    assert "500.000 ms 11.1 1 shop.py:12:get (not known) Lock" in rows
     assert f"4.000 s 100 refill ({APP})" in rows
     assert f"4.500 s 5 get ({APP})" in rows
+    assert "Shown lock-acquire-wait, 4.500 s" in rows
     assert "90.0" not in out and "Condition" not in out  # waits to be woken are no waits for a lock
 
 
@@ -82,8 +91,15 @@ def test_locks_as_json(tmp_path):
             "waits": 4,
             "waiter": "shop.py:12:get",
             "holder": "shop.py:40:refill",
+            "lock": "shop.py:9:Shop.stock",
         },
-        {"waited_ns": 500_000_000, "waits": 1, "waiter": "shop.py:12:get", "holder": None},
+        {
+            "waited_ns": 500_000_000,
+            "waits": 1,
+            "waiter": "shop.py:12:get",
+            "holder": None,
+            "lock": "Lock",
+        },
     ]
     assert found["places"][0] == {
         "place": f"refill ({APP})",
@@ -99,6 +115,21 @@ def test_selections_and_limits(tmp_path):
     assert "no thread waited for a lock" in out
     out = good("locks", "-n", "1", path)
     assert "(not known)" not in out
+    assert out.count("1 more; --limit 0 shows all") == 2
+
+
+def test_locks_of_one_line_are_told_apart(tmp_path):
+    made = profile(LOCKS)
+    for name, waited in (("shop.py:9:Shop.stock", 2), ("shop.py:9:Shop.till", 3)):
+        value = {"lock-acquire-wait": waited * 10**9, "lock-acquire": 1}
+        add(made, [("take", APP, 7)], value, wait_kind="mutex", lock_name=name)
+    add(made, [("take", APP, 7)], {"lock-acquire-wait": 10**9}, wait_kind="mutex")
+    found = json.loads(good("locks", "--json", save(made, tmp_path / "two.pprof")))
+    assert [(wait["waited_ns"], wait["lock"]) for wait in found["waits"]] == [
+        (3 * 10**9, "shop.py:9:Shop.till"),
+        (2 * 10**9, "shop.py:9:Shop.stock"),
+        (10**9, None),
+    ]
 
 
 def test_profiles_without_locks(tmp_path):

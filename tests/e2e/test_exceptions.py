@@ -247,6 +247,56 @@ profiler.stop()
             assert sample.labels["caught at"].endswith(":" + sample.stack[0][0])
 
 
+def test_an_import_that_fails_is_one_raise(tmp_path):
+    """CPython takes importlib's frames out of its traceback on the way."""
+    for name in ("with_its_own", "imports_another"):
+        folder = tmp_path / name
+        folder.mkdir()
+    (tmp_path / "with_its_own" / "raises.py").write_text("raise ImportError('mine')\n")
+    (tmp_path / "imports_another" / "other.py").write_text("import not_there\n")
+    done = run(
+        tmp_path,
+        """
+import sys
+sys.path += ["with_its_own", "imports_another"]
+try: import raises
+except ImportError: pass
+"""
+        + START
+        + """
+def optional():
+    try: import not_there
+    except ImportError: pass
+def named():
+    try: from abc import not_there
+    except ImportError: pass
+def own():
+    try: import raises
+    except ImportError: pass
+def inner():
+    try: import other
+    except ImportError: pass
+def relative():
+    try: from . import nothing
+    except ImportError: pass
+for function in optional, named, own, inner, relative: function(); function()
+profiler.stop()
+""",
+        PYROMETER_EXCEPTION_SAMPLING_INTERVAL="1",
+    )
+    assert (done.code, done.err) == (0, "")
+    by_type = raised(done)
+    found = {}
+    for sample in by_type["ModuleNotFoundError"] + by_type["ImportError"]:
+        names = [name for name, _, _ in sample.stack]
+        for function in ("optional", "named", "own", "inner", "relative"):
+            if function in names:
+                found[function] = found.get(function, 0) + total([sample])
+                assert sample.labels["handled"] == "yes", function
+                assert sample.labels["caught at"].endswith(":" + function)
+    assert found == dict.fromkeys(("optional", "named", "own", "inner", "relative"), 2)
+
+
 def test_control_flow_is_left_out(tmp_path):
     done = run(
         tmp_path,

@@ -107,6 +107,28 @@ profiler.stop()
     }
 
 
+def test_among_values_that_have_no_locks(tmp_path):
+    """Numbers, texts, lists and modules cost none of the attributes that are looked at."""
+    done = run(
+        tmp_path,
+        START
+        + """
+import math, os, sys
+class Pool:
+    def __init__(self): self.lock = threading.Lock()
+def takes(count, text, values):
+    began, size, kinds = time.monotonic(), len(values), {}
+    root, place, name = math.sqrt(size), os.getpid(), sys.platform.lower()
+    with pool.lock: values.append(text.join([]) or math.pi)
+pool = Pool()
+for _ in range(20): takes(1, "a", [])
+profiler.stop()
+""",
+    )
+    assert (done.code, done.err) == (0, "")
+    assert names_of(done, "takes") == {"program.py:9:Pool.lock"}
+
+
 def test_waiters_and_holders_have_it(tmp_path):
     done = run(
         tmp_path,

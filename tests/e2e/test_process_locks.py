@@ -119,6 +119,40 @@ def main():
     assert sum(s.values["lock-acquire-wait"] for s in mutex) < 0.05 * parked, mutex
 
 
+@pytest.mark.parametrize("own", ["", "context.Lock()"])
+def test_who_was_woken_waits_for_the_lock_of_its_condition(tmp_path, own):
+    done = run(
+        tmp_path,
+        WORK
+        + f"""
+context = multiprocessing.get_context("fork")
+condition, waiting = context.Condition({own}), context.Semaphore(0)
+def woken():
+    with condition:
+        waiting.release()
+        condition.wait()
+def main():
+    threads = [threading.Thread(target=woken) for _ in range(3)]
+    for thread in threads: thread.start()
+    for thread in threads: waiting.acquire()
+    with condition:
+        condition.notify_all()
+        time.sleep(0.6)
+    for thread in threads: thread.join()
+"""
+        + MAIN,
+    )
+    assert (done.code, done.err) == (0, "")
+    waits = {"mutex": 0, "park": 0}
+    for sample in with_value(done, "lock-acquire-wait"):
+        if sample.labels.get("lock type", "").startswith("multiproc") and names(sample)[0] in (
+            "Condition.wait",
+            "SemLock.acquire",
+        ):
+            waits[sample.labels["wait kind"]] += sample.values["lock-acquire-wait"]
+    assert waits["mutex"] > 0.5e9, waits
+
+
 LOOKS = """
 {start}
 import copy, multiprocessing, pickle, _multiprocessing, weakref

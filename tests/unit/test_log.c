@@ -54,13 +54,33 @@ static void test_repeats_are_counted(void **state)
     assert_int_equal(pyr_log_dropped(), 0);
 }
 
+static void test_what_is_no_repetition(void **state)
+{
+    (void)state;
+    pyr_log_add_anyway(PYR_LOG_WARNING, "thread 1 waits");
+    pyr_log_add_anyway(PYR_LOG_ERROR, "thread 2 waits \xFF");
+    assert_int_equal(pyr_log_take(&level, text, sizeof text), 1);
+    assert_int_equal(level, PYR_LOG_WARNING);
+    assert_string_equal(text, "thread 1 waits");
+    assert_int_equal(pyr_log_take(&level, text, sizeof text), 1);
+    assert_int_equal(level, PYR_LOG_ERROR);
+    assert_string_equal(text, "thread 2 waits \xEF\xBF\xBD");
+    uint64_t before = pyr_log_dropped();
+    for (int i = 0; i < PYR_LIMIT_LOG_LINES + 3; i++) {
+        pyr_log_add_anyway(PYR_LOG_INFO, "the same");
+    }
+    assert_int_equal(pyr_log_dropped() - before, 3);
+    assert_int_equal(drain(), PYR_LIMIT_LOG_LINES + 1); /* and a line about those dropped */
+}
+
 static void test_overflow_is_told(void **state)
 {
     (void)state;
+    uint64_t before = pyr_log_dropped();
     for (int i = 0; i < PYR_LIMIT_LOG_LINES + 5; i++) {
         pyr_log_add(PYR_LOG_INFO, "letter %c%c", 'a' + i / 26, 'a' + i % 26);
     }
-    assert_int_equal(pyr_log_dropped(), 5);
+    assert_int_equal(pyr_log_dropped() - before, 5);
     assert_int_equal(drain(), PYR_LIMIT_LOG_LINES + 1);
     assert_string_equal(text, "5 log lines were dropped because too many waited");
     assert_int_equal(drain(), 0);
@@ -163,13 +183,10 @@ static void test_utf8(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_in_first_out),
-        cmocka_unit_test(test_repeats_are_counted),
-        cmocka_unit_test(test_overflow_is_told),
-        cmocka_unit_test(test_long_and_invalid_text),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_child_starts_empty),
-        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_first_in_first_out),    cmocka_unit_test(test_repeats_are_counted),
+        cmocka_unit_test(test_what_is_no_repetition), cmocka_unit_test(test_overflow_is_told),
+        cmocka_unit_test(test_long_and_invalid_text), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_child_starts_empty),    cmocka_unit_test(test_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
