@@ -271,13 +271,26 @@ static int64_t windows_of(const view *shown)
     return most;
 }
 
+/* Whether any process looked for leaks at all. */
+static bool has_judgements(const view *shown)
+{
+    for (size_t at = 0; at < shown->document_count; at++) {
+        if (json_object_get(shown->documents[at], "leak_sites") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int print_text(const view *shown)
 {
     int64_t windows = windows_of(shown);
     printf("%zu process%s, the newest of %zu document%s; %zu suspect%s\n", shown->document_count,
            shown->document_count == 1 ? "" : "es", shown->files, shown->files == 1 ? "" : "s",
            suspects(shown), suspects(shown) == 1 ? "" : "s");
-    if (windows < 10) {
+    if (!has_judgements(shown)) {
+        puts("what stays alive was not followed: MEMORY_ENABLED or HEAP_ENABLED was off");
+    } else if (windows < 10) {
         printf("nothing can be said before a process has delivered ten windows; the most here are "
                "%lld\n",
                (long long)windows);

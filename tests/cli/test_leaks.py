@@ -72,6 +72,15 @@ def test_the_newest_document_of_a_process_counts(tmp_path):
     assert "old" in shown(tmp_path / "a.pprof")
 
 
+def test_without_the_live_heap_there_is_no_judgement(tmp_path):
+    path = document(tmp_path, "a", [])
+    content = json.loads(path.read_text())
+    del content["leak_sites"]
+    path.write_text(json.dumps(content))
+    text = shown(tmp_path)
+    assert "HEAP_ENABLED was off" in text and "ten windows" not in text
+
+
 def test_too_few_windows_say_so(tmp_path):
     path = document(tmp_path, "a", [site("young", 100.0, 1.0, False, windows=4)])
     assert "before a process has delivered ten windows; the most here are 4" in shown(path)
