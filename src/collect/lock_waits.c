@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "collect/lock_collector.h"
+#include "collect/wait_holders.h"
 #include "collect/waits.h"
 
 enum {
@@ -110,8 +111,9 @@ void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type ty
             wait->parks = is_at_park(&wait->waiter, type);
         }
         if (wait->waiter.epoch != 0 && !wait->parks && has_one_holder(type)) {
-            wait->entry = pyr_waits_add(lock, thread_state, pyr_clock_monotonic_ns(), has_timeout,
-                                        &wait->waiter);
+            int64_t now_ns = pyr_clock_monotonic_ns();
+            wait->entry = pyr_waits_add(lock, thread_state, now_ns, has_timeout, &wait->waiter);
+            pyr_wait_holders_begin(wait->entry, now_ns);
         }
         wait->has_holder =
             holder != 0 && pyr_own_stack_walk(stacks, holder, &wait->holder) == PYR_OK;
@@ -144,7 +146,25 @@ bool pyr_lock_wait_drop(pyr_lock_wait *wait)
     return true;
 }
 
-/* A wait with its stack. False: there was none to be had, and nothing is given. */
+/* Gives a part of a wait, and beside it whoever had the lock meanwhile, if that is known. */
+static void give_part(pyr_lock_state *self, pyr_lock_event event, const pyr_lock_wait *wait,
+                      bool has_holder)
+{
+    bool pairs = has_holder && !wait->parks && wait->holder.epoch == wait->waiter.epoch;
+    event.kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE;
+    event.stack = &wait->waiter;
+    event.pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->object) : 0;
+    pyr_lock_samples_give(&self->samples, &event);
+    if (pairs) {
+        event.kind = PYR_SAMPLE_KIND_LOCK_HOLDER;
+        event.stack = &wait->holder;
+        event.count = 0;
+        pyr_lock_samples_give(&self->samples, &event);
+    }
+}
+
+/* A wait with its stack, divided among those that had the lock meanwhile; it counts with the first.
+ * False: there was no stack to be had, and nothing is given. */
 static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread_state,
                       int64_t end_ns, pyr_sums sums)
 {
@@ -156,25 +176,34 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
     if (pyr_left_out_matches(self->left_out, &wait->waiter)) {
         return true;
     }
-    bool pairs = !wait->parks && wait->has_holder && wait->holder.epoch == wait->waiter.epoch;
+    int64_t waited_ns = end_ns - wait->began_ns;
+    int64_t parts_ns[PYR_WAIT_PARTS];
+    int64_t first_ns = sums.time_ns;
+    pyr_wait_holders_end(wait->entry, end_ns, parts_ns);
+    for (unsigned part = 0; part < PYR_WAIT_PARTS; part++) {
+        /* What is given may stand for other waits too, of which nothing else is known. */
+        double share = waited_ns > 0 ? (double)parts_ns[part] / (double)waited_ns : 0;
+        parts_ns[part] = (int64_t)(share * (double)sums.time_ns);
+        parts_ns[part] = parts_ns[part] < first_ns ? parts_ns[part] : first_ns;
+        first_ns -= parts_ns[part];
+    }
     pyr_lock_event event = {
-        .kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE,
-        .stack = &wait->waiter,
         .type = wait->type,
         .name = pyr_lock_name(self, wait->object, thread_state, &wait->waiter),
         .waits = true,
         .parks = wait->parks,
-        .pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->object) : 0,
-        .value = sums.time_ns,
+        .value = first_ns,
         .count = sums.count,
-        .end_ns = end_ns - wait->began_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
+        .end_ns = waited_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
     };
-    pyr_lock_samples_give(&self->samples, &event);
-    if (pairs) {
-        event.kind = PYR_SAMPLE_KIND_LOCK_HOLDER;
-        event.stack = &wait->holder;
-        event.count = 0;
-        pyr_lock_samples_give(&self->samples, &event);
+    give_part(self, event, wait, wait->has_holder);
+    event.count = 0;
+    for (unsigned part = 0; part < PYR_WAIT_PARTS; part++) {
+        event.value = parts_ns[part];
+        if (event.value > 0) {
+            bool is_known = pyr_wait_holders_stack(wait->entry, part, &wait->holder);
+            give_part(self, event, wait, is_known);
+        }
     }
     return true;
 }
@@ -183,7 +212,7 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
 {
     int64_t end_ns = pyr_clock_monotonic_ns();
     int64_t waited_ns = end_ns - wait->began_ns;
-    pyr_waits_remove(wait->entry);
+    pyr_waits_hide(wait->entry);
     pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
     if (self) {
         bool parks = wait->parks;
@@ -213,8 +242,12 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
             if (!parks) {
                 pyr_lock_mark(held, 1, (pyr_lock_known_name){0});
             }
+            if (wait->entry >= 0) {
+                pyr_wait_holders_change(wait->lock, &wait->waiter, end_ns);
+            }
         }
     }
+    pyr_waits_remove(wait->entry);
     pyr_gate_leave(&pyr_lock_gate);
 }
 

@@ -16,11 +16,7 @@
 #include "collect/lock.h"
 
 enum {
-#ifdef PYR_HOSTILE
-    ENTRIES = 4,
-#else
-    ENTRIES = 256,
-#endif
+    ENTRIES = PYR_WAITS,
     FRAMES = 32,
     LINE_BYTES = 480,
     TOLD = 16, /* rings remembered */
@@ -84,6 +80,24 @@ void pyr_waits_remove(int entry)
         atomic_store(&table[entry].is_claimed, false);
         atomic_fetch_sub(&waiting, 1);
     }
+}
+
+void pyr_waits_hide(int entry)
+{
+    if (entry >= 0) {
+        atomic_store(&table[entry].since_ns, 0);
+    }
+}
+
+int pyr_waits_next(const void *lock, int entry)
+{
+    for (int next = entry + 1; next < ENTRIES && pyr_waits_count() > 0; next++) {
+        if (atomic_load_explicit(&table[next].lock, memory_order_relaxed) == (uintptr_t)lock &&
+            atomic_load(&table[next].since_ns) != 0) {
+            return next;
+        }
+    }
+    return -1;
 }
 
 pyr_addr pyr_waits_oldest(const void *lock)

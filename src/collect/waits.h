@@ -16,10 +16,24 @@
 #include "base/status.h"
 #include "unwind/own_stack.h"
 
+enum {
+#ifdef PYR_HOSTILE
+    PYR_WAITS = 4, /* threads that wait at a time, at most */
+#else
+    PYR_WAITS = 256,
+#endif
+};
+
 /* Adds the calling thread's wait; its entry, or -1 when the table is full. `stack` is copied. */
 PYR_HOOK_SAFE int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns,
                                 bool has_timeout, const pyr_own_stack *stack);
 PYR_HOOK_SAFE void pyr_waits_remove(int entry);
+
+/* The wait is over, but its entry stays the caller's until it is removed. */
+PYR_HOOK_SAFE void pyr_waits_hide(int entry);
+
+/* The next entry behind `entry` (-1: the first) that waits for the lock; -1: none. */
+PYR_HOOK_SAFE int pyr_waits_next(const void *lock, int entry);
 
 /* The thread state that waits for the lock since longest; 0 = none. */
 PYR_HOOK_SAFE pyr_addr pyr_waits_oldest(const void *lock);

@@ -1,5 +1,6 @@
 """Waits for locks, and because of whom; how often locks are taken and how long they are held."""
 
+import json
 import os
 
 import pytest
@@ -135,6 +136,59 @@ def test_waits_name_their_holder(tmp_path, lock):
     # Some are gone before anybody read their name.
     named = {s.labels["thread name"] for s in mine if not s.labels["thread name"].isdigit()}
     assert named <= {"waiter"}
+
+
+LINE = """
+import json
+lock = {lock}
+began, had = [], []  # (who, when), (who, from, to)
+def take(who, hold):
+    began.append((who, time.monotonic_ns()))
+    with lock:
+        start = time.monotonic_ns()
+        time.sleep(hold)
+        had.append((who, start, time.monotonic_ns()))
+def first(): take("first", 0.06)
+def second(): take("second", 0.09)
+def third(): take("third", 0.03)
+def fourth(): take("fourth", 0.02)
+for _ in range(6):
+    threads = [threading.Thread(target=f) for f in (first, second, third, fourth)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.01)
+    for thread in threads: thread.join()
+print(json.dumps([began, had]))
+"""
+
+
+@pytest.mark.parametrize("lock", ["threading.Lock()", "threading.RLock()"])
+def test_a_wait_is_divided_among_those_that_had_the_lock(tmp_path, lock):
+    """Who stands in line waits for all before it: for each as long as that one had the lock."""
+    done = run(tmp_path, START + LINE.format(lock=lock) + STOP)
+    assert (done.code, done.err) == (0, "")
+    began, had = json.loads(done.out)
+    truth = {}
+    for waiter, since in began:
+        until = min(start for who, start, end in had if who == waiter and start >= since)
+        for holder, start, end in had:
+            both = min(until, end) - max(since, start)
+            if both > 0:
+                truth[waiter, holder] = truth.get((waiter, holder), 0) + both
+    caller = {}
+    for sample in with_value(done, "lock-acquire-wait"):
+        if "pair id" in sample.labels:
+            caller[sample.labels["pair id"]] = names(sample)[1]
+    seen = {}
+    for sample in with_value(done, "lock-hold-blocking"):
+        holder = next(name for name in names(sample) if name not in ("take", "sleep"))
+        pair = caller[sample.labels["pair id"]], holder
+        seen[pair] = seen.get(pair, 0) + sample.values["lock-hold-blocking"]
+    total = sum(truth.values())
+    assert total > 1e9 and len(truth) >= 5, truth
+    assert abs(sum(seen.values()) - total) < 0.03 * total, (truth, seen)
+    for pair in truth.keys() | seen.keys():
+        assert abs(seen.get(pair, 0) - truth.get(pair, 0)) < 0.03 * total, (pair, truth, seen)
 
 
 def test_workers_that_wait_for_work_are_parked(tmp_path):
