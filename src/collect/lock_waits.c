@@ -242,7 +242,7 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
             if (!parks) {
                 pyr_lock_mark(held, 1, (pyr_lock_known_name){0});
             }
-            if (wait->entry >= 0) {
+            if (wait->entry >= 0 && pyr_waits_count() > 1) { /* one is its own */
                 pyr_wait_holders_change(wait->lock, &wait->waiter, end_ns);
             }
         }

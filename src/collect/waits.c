@@ -36,6 +36,8 @@ typedef struct wait_entry {
 static const int64_t SETTLED_NS = 200000000;
 
 static wait_entry table[ENTRIES];
+/* What each waits for, 0 = nothing: side by side, because who gets a lock goes through all. */
+static _Atomic uintptr_t waited_for[ENTRIES];
 static _Atomic unsigned waiting;
 static _Atomic unsigned next_entry;
 
@@ -67,6 +69,7 @@ int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns, bool 
         entry->omitted = stack->omitted + (stack->count - entry->count);
         memcpy(entry->frames, stack->frames, entry->count * sizeof entry->frames[0]);
         atomic_store(&entry->since_ns, now_ns);
+        atomic_store(&waited_for[(first + i) % ENTRIES], (uintptr_t)lock);
         atomic_fetch_add(&waiting, 1);
         return (int)((first + i) % ENTRIES);
     }
@@ -76,7 +79,7 @@ int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns, bool 
 void pyr_waits_remove(int entry)
 {
     if (entry >= 0 && atomic_load(&table[entry].is_claimed)) {
-        atomic_store(&table[entry].since_ns, 0);
+        pyr_waits_hide(entry);
         atomic_store(&table[entry].is_claimed, false);
         atomic_fetch_sub(&waiting, 1);
     }
@@ -85,15 +88,15 @@ void pyr_waits_remove(int entry)
 void pyr_waits_hide(int entry)
 {
     if (entry >= 0) {
+        atomic_store(&waited_for[entry], 0);
         atomic_store(&table[entry].since_ns, 0);
     }
 }
 
 int pyr_waits_next(const void *lock, int entry)
 {
-    for (int next = entry + 1; next < ENTRIES && pyr_waits_count() > 0; next++) {
-        if (atomic_load_explicit(&table[next].lock, memory_order_relaxed) == (uintptr_t)lock &&
-            atomic_load(&table[next].since_ns) != 0) {
+    for (int next = entry + 1; next < ENTRIES; next++) {
+        if (atomic_load_explicit(&waited_for[next], memory_order_relaxed) == (uintptr_t)lock) {
             return next;
         }
     }
@@ -104,12 +107,11 @@ pyr_addr pyr_waits_oldest(const void *lock)
 {
     int64_t oldest_ns = INT64_MAX;
     pyr_addr thread = 0;
-    for (unsigned i = 0; i < ENTRIES && pyr_waits_count() > 0; i++) {
-        int64_t since_ns = atomic_load(&table[i].since_ns);
-        if (since_ns != 0 && since_ns < oldest_ns &&
-            atomic_load(&table[i].lock) == (uintptr_t)lock) {
+    for (int at = pyr_waits_next(lock, -1); at >= 0; at = pyr_waits_next(lock, at)) {
+        int64_t since_ns = atomic_load(&table[at].since_ns);
+        if (since_ns != 0 && since_ns < oldest_ns) {
             oldest_ns = since_ns;
-            thread = atomic_load(&table[i].thread);
+            thread = atomic_load(&table[at].thread);
         }
     }
     return thread;
@@ -123,7 +125,7 @@ unsigned pyr_waits_count(void)
 void pyr_waits_clear(void)
 {
     for (unsigned i = 0; i < ENTRIES; i++) {
-        atomic_store(&table[i].since_ns, 0);
+        pyr_waits_hide((int)i);
         atomic_store(&table[i].is_claimed, false);
     }
     atomic_store(&waiting, 0);
