@@ -5,7 +5,8 @@ Two processes that run the same loop differ by more than the hooks cost: where t
 and what the machine does meanwhile. So the allocators that were there before the start, and those
 with our hooks, are exchanged to and fro in one process, in an order drawn anew for each turn.
 Printed: nanoseconds of CPU of the tenth of slices that met the warmest caches, and the ratio to
-the slices without; "again" is without, once more. Everything else of Pyrometer runs all the time.
+the slices without; "again" is without, once more, "passing" with hooks that only pass on
+(pass.c): what any hook costs. Everything else of Pyrometer runs all the time.
 PYROMETER_HEAP_SAMPLE_SIZE=1GiB leaves the hooks alone, without samples. Needs the environment that
 bench/run makes.
 """
@@ -17,6 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+
+import measure
 
 import pyrometer
 
@@ -43,10 +46,26 @@ def install(those: list[Allocator]) -> None:
         ctypes.pythonapi.PyMem_SetAllocator(domain, ctypes.byref(those[domain]))
 
 
+def passing(below: list[Allocator]) -> list[Allocator]:
+    """Allocators that do nothing but pass on to these."""
+    library = ctypes.CDLL(measure.c_library(measure.HERE / "pass.c"))
+    three = Allocator * len(DOMAINS)
+    three.in_dll(library, "below")[:] = below
+    found = list(three.in_dll(library, "passing"))
+    for one, other in zip(found, below, strict=True):
+        one.ctx = other.ctx
+    return found
+
+
 def make_objects() -> int:
     for _ in range(2000):
         [object() for _ in range(10)]
     return 20_000
+
+
+def keep_objects() -> int:
+    kept = [object() for _ in range(300_000)]
+    return len(kept)
 
 
 def request_maker() -> Callable[[], int]:
@@ -72,7 +91,7 @@ def request_maker() -> Callable[[], int]:
     return make
 
 
-def measure(work: Callable[[], int], kinds: dict[str, list[Allocator]], turns: int) -> None:
+def compare(work: Callable[[], int], kinds: dict[str, list[Allocator]], turns: int) -> None:
     slices: dict[str, list[float]] = {kind: [] for kind in kinds}
     order = list(kinds)
     for _ in range(turns):
@@ -95,11 +114,18 @@ def main() -> None:
         os.environ["PYROMETER_OUTPUT_PPROF"] = os.path.join(folder, "profile")
         profiler = pyrometer.Profiler()
         profiler.start()
-        kinds = {"without": without, "with": allocators(), "again": without}
+        kinds = {
+            "without": without,
+            "with": allocators(),
+            "passing": passing(without),
+            "again": without,
+        }
         print("an object made and freed")
-        measure(make_objects, kinds, turns * 3)
+        compare(make_objects, kinds, turns * 3)
+        print("one of 300,000 objects kept, then freed")
+        compare(keep_objects, kinds, max(turns // 5, 10))
         print("a request of the Flask service")
-        measure(request_maker(), kinds, turns)
+        compare(request_maker(), kinds, turns)
         profiler.stop()
 
 
