@@ -186,9 +186,11 @@ def test_a_wait_is_divided_among_those_that_had_the_lock(tmp_path, lock):
         seen[pair] = seen.get(pair, 0) + sample.values["lock-hold-blocking"]
     total = sum(truth.values())
     assert total > 1e9 and len(truth) >= 5, truth
-    assert abs(sum(seen.values()) - total) < 0.03 * total, (truth, seen)
+    # On a busy machine time passes between a release and whoever gets the lock next.
+    assert abs(sum(seen.values()) - total) < 0.1 * total, (truth, seen)
     for pair in truth.keys() | seen.keys():
-        assert abs(seen.get(pair, 0) - truth.get(pair, 0)) < 0.03 * total, (pair, truth, seen)
+        assert abs(seen.get(pair, 0) - truth.get(pair, 0)) < 0.1 * total, (pair, truth, seen)
+    assert truth["fourth", "second"] > 0.2 * total
 
 
 def test_workers_that_wait_for_work_are_parked(tmp_path):
