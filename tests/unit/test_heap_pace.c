@@ -99,8 +99,7 @@ static void a_quota_is_kept(void **state)
     }
 }
 
-/* Rest does not save up for work to come, but for the nearer distance of the first slice after it.
- */
+/* A thousand frames: small blocks stay within the distances that there are. */
 static void the_deepest_stacks_leave_the_distance_in_its_bounds(void **state)
 {
     (void)state;
@@ -115,6 +114,8 @@ static void the_deepest_stacks_leave_the_distance_in_its_bounds(void **state)
     }
 }
 
+/* Rest does not save up for work to come, but for the nearer distance of the first slice after it.
+ */
 static void work_after_rest_is_not_slowed(void **state)
 {
     (void)state;
