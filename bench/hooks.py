@@ -1,5 +1,5 @@
 """What the hooks of allocation cost, by a process that has them and has not, in turns: hooks.py
-[TURNS].
+[TURNS [KEPT]]. With KEPT, only what so many objects cost that are kept, each object with its free.
 
 Two processes that run the same loop differ by more than the hooks cost: where their memory lies,
 and what the machine does meanwhile. So the allocators that were there before the start, and those
@@ -63,9 +63,11 @@ def make_objects() -> int:
     return 20_000
 
 
-def keep_objects() -> int:
-    kept = [object() for _ in range(300_000)]
-    return len(kept)
+def keep_objects(count: int) -> int:
+    kept = [None] * count
+    for at in range(count):
+        kept[at] = b"%d" % at
+    return count
 
 
 def request_maker() -> Callable[[], int]:
@@ -91,14 +93,18 @@ def request_maker() -> Callable[[], int]:
     return make
 
 
-def compare(work: Callable[[], int], kinds: dict[str, list[Allocator]], turns: int) -> None:
+def compare(
+    work: Callable[[], int], kinds: dict[str, list[Allocator]], turns: int, warm: bool = True
+) -> None:
+    """`warm`: the work is done once before each slice, too, for the caches."""
     slices: dict[str, list[float]] = {kind: [] for kind in kinds}
     order = list(kinds)
     for _ in range(turns):
         random.shuffle(order)
         for kind in order:
             install(kinds[kind])
-            work()
+            if warm:
+                work()
             began = time.thread_time_ns()
             count = work()
             slices[kind].append((time.thread_time_ns() - began) / count)
@@ -109,6 +115,7 @@ def compare(work: Callable[[], int], kinds: dict[str, list[Allocator]], turns: i
 
 def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+    kept = int(sys.argv[2]) if len(sys.argv) > 2 else None
     without = allocators()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PYROMETER_OUTPUT_PPROF"] = os.path.join(folder, "profile")
@@ -120,12 +127,16 @@ def main() -> None:
             "passing": passing(without),
             "again": without,
         }
-        print("an object made and freed")
-        compare(make_objects, kinds, turns * 3)
-        print("one of 300,000 objects kept, then freed")
-        compare(keep_objects, kinds, max(turns // 5, 10))
-        print("a request of the Flask service")
-        compare(request_maker(), kinds, turns)
+        if kept is not None:
+            print(f"one of {kept:,} objects kept, then freed")
+            compare(lambda: keep_objects(kept), kinds, turns, warm=False)
+        else:
+            print("an object made and freed")
+            compare(make_objects, kinds, turns * 3)
+            print("one of 300,000 objects kept, then freed")
+            compare(lambda: keep_objects(300_000), kinds, max(turns // 5, 10))
+            print("a request of the Flask service")
+            compare(request_maker(), kinds, turns)
         profiler.stop()
 
 

@@ -11,10 +11,8 @@ TOOLS = Path(__file__).resolve().parents[2] / "tools"
 @pytest.fixture(scope="session")
 def packages():
     """The folder of an environment with all servers."""
-    interpreter = sys._base_executable  # so that all checkouts share it
-    done = subprocess.run(
-        [TOOLS / "setup_servers.sh", interpreter], check=True, stdout=subprocess.PIPE, text=True
-    )
+    command = [TOOLS / "setup_servers.sh", sys.executable]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.splitlines()[-1])
 
 
