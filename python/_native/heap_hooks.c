@@ -104,13 +104,24 @@ static __attribute__((noinline)) void *callocate(const original *to, pyr_heap_do
     return is_due ? finish(domain, block, size) : block;
 }
 
+/* Whether what RAW is asked to do with a block was counted above it. Said of a block it holds once:
+ * where the allocator above did not pass it on, the address may be another block's later. */
+static bool is_counted(const void *block)
+{
+    bool is_told = block != NULL && pyr_heap_mine.counted == (uintptr_t)block;
+    if (is_told) {
+        pyr_heap_mine.counted = 0;
+    }
+    return is_told || pyr_heap_mine.nested > 0;
+}
+
 /* A block that is resized is a new one, in its place or elsewhere; if that fails, it is the old
  * one.
  */
 static __attribute__((noinline)) void *reallocate(const original *to, pyr_heap_domain domain,
                                                   void *context, void *block, size_t size)
 {
-    bool is_inner = domain == PYR_HEAP_RAW && pyr_heap_mine.nested > 0;
+    bool is_inner = domain == PYR_HEAP_RAW && is_counted(block);
     bool is_due = !is_inner && !pyr_heap_count(size);
     int64_t place = block != NULL && pyr_heap_filter_has((uintptr_t)block)
                         ? pyr_heap_resizing((uintptr_t)block)
@@ -130,11 +141,12 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
 
 /* ----------------------------------------------------------------------------------- hooks ---- */
 
-/* The common way, for small requests of OBJ and MEM: counted, not due, passed on. */
+/* The common way, for small requests of OBJ and MEM: counted, not due, passed on. One of nothing at
+ * all reaches RAW, as what is large. */
 #define DEFINE_SMALL_MALLOC(name, set, domain)                                                     \
     static void *malloc_##name##_##set(void *context, size_t size)                                 \
     {                                                                                              \
-        if (UNLIKELY(size > atomic_load_explicit(&own_bytes, memory_order_relaxed))) {             \
+        if (UNLIKELY(size - 1 >= atomic_load_explicit(&own_bytes, memory_order_relaxed))) {        \
             return allocate(set, domain, context, size);                                           \
         }                                                                                          \
         if (UNLIKELY(!pyr_heap_count(size))) {                                                     \
@@ -143,7 +155,6 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
         return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
-/* Nothing at all is passed on to RAW, as what is large. */
 #define DEFINE_SMALL_CALLOC(name, set, domain)                                                     \
     static void *calloc_##name##_##set(void *context, size_t count, size_t each)                   \
     {                                                                                              \
@@ -166,8 +177,8 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
         return originals[set][domain].allocator.malloc(context, size);                             \
     }
 
-/* Most that is resized is a list that grows, of small blocks that nobody sampled. What is below is
- * told that it is counted: the block may be a large one, which RAW has. */
+/* Most that is resized is a list that grows, of small blocks that nobody sampled. The block may be
+ * a large one, which RAW has: it is told that this one is counted. */
 #define DEFINE_SMALL_REALLOC(name, set, domain)                                                    \
     static void *realloc_##name##_##set(void *context, void *block, size_t size)                   \
     {                                                                                              \
@@ -176,10 +187,8 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
             return reallocate(&originals[set][domain], domain, context, block, size);              \
         }                                                                                          \
         (void)pyr_heap_count(size);                                                                \
-        pyr_heap_mine.nested++;                                                                    \
-        void *resized = originals[set][domain].allocator.realloc(context, block, size);            \
-        pyr_heap_mine.nested--;                                                                    \
-        return resized;                                                                            \
+        pyr_heap_mine.counted = (uintptr_t)block;                                                  \
+        return originals[set][domain].allocator.realloc(context, block, size);                     \
     }
 
 #define DEFINE_RAW_OTHERS(name, set, domain)                                                       \

@@ -23,8 +23,9 @@ typedef struct pyr_heap_own {
     uint64_t count;  /* allocations since the last sample */
     uint32_t nested; /* calls of an allocator that counted already: what is below does not count */
     uint32_t epoch;  /* of the start that `drawn` is of */
-    int64_t drawn;   /* what `left` began with */
-    double distance; /* ... at which distance; 0 = never */
+    uintptr_t counted; /* a block that may be passed on to be resized, and is counted already */
+    int64_t drawn;     /* what `left` began with */
+    double distance;   /* ... at which distance; 0 = never */
     pyr_heap_account account;
     double told_variance; /* of the account: what the sampler's sum has of it */
     uint64_t random;

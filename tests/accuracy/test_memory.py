@@ -111,6 +111,43 @@ def test_totals_of_allocations(tmp_path):
         assert found["alloc-samples"][name] == pytest.approx(truth[name][1], rel=max(near, 0.1))
 
 
+def test_what_is_passed_on_counts_once(tmp_path):
+    """pymalloc passes on to another allocator, which has hooks, too, what is large, was large, or
+    is nothing."""
+    sizes = [(16, 32), (0, 16), (1000, 16), (16, 1000), (1000, 2000)]
+    done = profiled(
+        tmp_path,
+        """
+        import ctypes, json, sys
+        from itertools import repeat
+        from pyrometer import Profiler
+
+        allocate, resize, free = (
+            getattr(ctypes.pythonapi, f"PyMem_{name}") for name in ("Malloc", "Realloc", "Free"))
+        allocate.argtypes, allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
+        resize.argtypes, resize.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
+        free.argtypes, free.restype = [ctypes.c_void_p], None
+        def make(first, then):
+            for _ in repeat(None, 500_000):
+                free(resize(allocate(first), then))
+
+        profiler = Profiler()
+        profiler.start()
+        for first, then in json.loads(sys.argv[1]):
+            make(first, then)
+            profiler.flush(30)
+        profiler.stop()
+        """,
+        json.dumps(sizes),
+    )
+    counts = [
+        sum(sample.values["alloc-samples"] for sample in profile.samples)
+        for profile in done.profiles()
+    ]
+    print(counts)
+    assert counts[: len(sizes)] == pytest.approx([counts[0]] * len(sizes), rel=0.05)
+
+
 @pytest.mark.parametrize("kept", ["small", "large", "list", "realloc"])
 def test_live_heap(tmp_path, kept):
     """208 MB are kept, in small objects, in large ones, in one list, in one that grew; much more
