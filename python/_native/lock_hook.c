@@ -135,8 +135,10 @@ static __attribute__((noinline)) PyObject *wait_for(call made, pyr_lock_type typ
                         holder != 0 && pyr_thread_exists(own, holder) ? holder : 0,
                         !returns_none && pyr_has_timeout(values, count, made.names, made.dict));
     PyObject *result = make_waiting_call(&made);
-    pyr_lock_wait_end(&wait, (pyr_addr)own, returns_none ? result != NULL : result == Py_True);
-    pyr_lock_tend();
+    bool got = returns_none ? result != NULL : result == Py_True;
+    if (pyr_lock_wait_end(&wait, (pyr_addr)own, got)) {
+        pyr_lock_tend();
+    }
     return result;
 }
 
@@ -173,8 +175,9 @@ static PyObject *call_timed(const call *made, pyr_lock_type type, bool returns_n
     PyObject *result = make_waiting_call(made);
     bool got = returns_none ? result != NULL : result == Py_True;
     if (pyr_lock_wait_late(&wait, made->self, type, began_ns)) {
-        pyr_lock_wait_end(&wait, (pyr_addr)pyr_own_state(), got);
-        pyr_lock_tend();
+        if (pyr_lock_wait_end(&wait, (pyr_addr)pyr_own_state(), got)) {
+            pyr_lock_tend();
+        }
     } else if (got) {
         pyr_lock_got(made->self, type, (pyr_addr)pyr_own_state());
     }

@@ -79,8 +79,9 @@ static __attribute__((noinline)) PyObject *wait_for(PyObject *lock, PyThreadStat
         }
         return result;
     }
-    pyr_lock_wait_end(&wait, (pyr_addr)own, result == Py_True);
-    pyr_lock_tend();
+    if (pyr_lock_wait_end(&wait, (pyr_addr)own, result == Py_True)) {
+        pyr_lock_tend();
+    }
     return result;
 }
 

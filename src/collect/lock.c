@@ -98,7 +98,8 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
                 uintptr_t holder = pyr_lock_is_of_tasks(type) ? (uintptr_t)lock : thread_state;
                 pyr_hold_room_add(&draw->room, now_ns, weight, (uintptr_t)lock, holder);
                 pyr_lock_mark(pyr_held_place(lock), weight,
-                              (pyr_lock_known_name){(uint32_t)stack.epoch, name});
+                              (pyr_lock_known_name){(uint32_t)stack.epoch, name},
+                              pyr_clock_monotonic_ns());
             }
         } else {
             carry = weight;
@@ -125,7 +126,9 @@ static void give_rest_of_waits(pyr_lock_state *self)
 {
     for (int i = 0; i < 4; i++) {
         pyr_sums rest = pyr_toll_take(&self->waits[i / 2][i % 2]);
-        pyr_lock_samples_give_rest(&self->samples, rest.time_ns, rest.count, true, i % 2);
+        pyr_lock_samples_give_rest(&self->samples, rest.time_ns, rest.count - rest.extra, true,
+                                   i % 2);
+        pyr_lock_count_waits(self, rest, i % 2);
     }
 }
 
@@ -334,10 +337,21 @@ static void renew_symbols(void *collector, pyr_symbols *symbols)
     pyr_lock_samples_renew(&self->samples, symbols);
 }
 
-static void add_count(pyr_facts *rows, const char *key, _Atomic uint64_t *counter, bool reset)
+static void add_count(pyr_facts *rows, const char *key, _Atomic uint64_t *counter, int64_t open,
+                      bool reset)
 {
     uint64_t value = reset ? atomic_exchange(counter, 0) : atomic_load(counter);
-    pyr_facts_add_integer(rows, "locks", key, (int64_t)value);
+    pyr_facts_add_integer(rows, "locks", key, (int64_t)value + open);
+}
+
+/* Waits that are not given yet, of threads and tasks together. */
+static pyr_sums open_waits(const pyr_lock_state *self, bool parks)
+{
+    pyr_sums threads = pyr_toll_open(&self->waits[0][parks]);
+    pyr_sums tasks = pyr_toll_open(&self->waits[1][parks]);
+    return (pyr_sums){.time_ns = threads.time_ns + tasks.time_ns,
+                      .count = threads.count + tasks.count,
+                      .extra = threads.extra + tasks.extra};
 }
 
 static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
@@ -352,13 +366,17 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
         const char *text = atomic_load(&hook_texts[i]);
         pyr_facts_add_text(rows, "locks", hook_keys[i], text ? text : "none");
     }
-    add_count(rows, "acquired", &self->acquired, reset);
-    add_count(rows, "contended", &self->contended, reset);
-    add_count(rows, "waited_ns", &self->waited_ns, reset);
-    add_count(rows, "parked", &self->parked, reset);
-    add_count(rows, "parked_ns", &self->parked_ns, reset);
-    add_count(rows, "unknown_holders", &self->unknown_holders, reset);
-    add_count(rows, "missed", &self->missed, reset);
+    /* At the end of a window all have just been given: what has come since is the next one's. */
+    pyr_sums waits = reset ? (pyr_sums){0} : open_waits(self, false);
+    pyr_sums parks = reset ? (pyr_sums){0} : open_waits(self, true);
+    int64_t got = waits.count - waits.extra + parks.count - parks.extra;
+    add_count(rows, "acquired", &self->acquired, got, reset);
+    add_count(rows, "contended", &self->contended, waits.count, reset);
+    add_count(rows, "waited_ns", &self->waited_ns, waits.time_ns, reset);
+    add_count(rows, "parked", &self->parked, parks.count, reset);
+    add_count(rows, "parked_ns", &self->parked_ns, parks.time_ns, reset);
+    add_count(rows, "unknown_holders", &self->unknown_holders, 0, reset);
+    add_count(rows, "missed", &self->missed, 0, reset);
     pyr_facts_add_integer(rows, "locks", "waiting", pyr_waits_count());
     pyr_facts_add_integer(rows, "locks", "deadlocks", (int64_t)atomic_load(&self->deadlocks));
     pyr_facts_add_integer(rows, "locks", "timed_rings", (int64_t)atomic_load(&self->timed_rings));

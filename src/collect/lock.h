@@ -171,8 +171,10 @@ PYR_HOOK_SAFE PYR_MUST_USE bool pyr_lock_wait_late(pyr_lock_wait *wait, const vo
  * the wait is no more. */
 PYR_HOOK_SAFE PYR_MUST_USE bool pyr_lock_wait_drop(pyr_lock_wait *wait);
 
-/* The wait is over; `got`: the thread has the lock now. With the GIL again. */
-PYR_HOOK_SAFE void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got);
+/* The wait is over; `got`: the thread has the lock now. With the GIL again. True: pyr_lock_tend is
+ * due, as soon as malloc may be called. */
+PYR_HOOK_SAFE PYR_MUST_USE bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state,
+                                                  bool got);
 
 /* Whoever gives a lock back that tasks wait for: these share one, from when they began to wait. */
 typedef struct pyr_task_holder pyr_task_holder;
@@ -243,7 +245,7 @@ PYR_HOOK_SAFE static inline bool pyr_lock_has_any_waiting_tasks(void)
 /* A wait that is not measured, since too many are open. */
 PYR_HOOK_SAFE void pyr_lock_miss(void);
 
-/* After a sample or a wait, where malloc may be called: room for names. Not hook safe. */
+/* Where malloc may be called: room for names. Not hook safe. */
 void pyr_lock_tend(void);
 
 /* Finds what a lock is called, in the thread that samples it, with the GIL: "file.py:12:name" in

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "collect/lock_collector.h"
 #include "collect/wait_holders.h"
@@ -102,9 +103,13 @@ void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type ty
     wait->entry = -1;
     wait->has_holder = false;
     wait->waiter.epoch = 0;
-    wait->parks = pyr_lock_holder(lock) == thread_state; /* it took the lock itself */
+    wait->parks = pyr_lock_holder(lock) == thread_state;
+    if (wait->parks) { /* it took the lock itself: threads may hand work to and fro like this */
+        wait->began_ns = pyr_clock_monotonic_ns();
+        return;
+    }
     pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
-    if (self && !wait->parks) {
+    if (self) {
         pyr_own_stacks *stacks = self->context.own_stacks;
         pyr_collector_enter(&self->context);
         if (pyr_own_stack_walk(stacks, thread_state, &wait->waiter) == PYR_OK) {
@@ -193,7 +198,7 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
         .waits = true,
         .parks = wait->parks,
         .value = first_ns,
-        .count = sums.count,
+        .count = sums.count - sums.extra,
         .end_ns = waited_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
     };
     give_part(self, event, wait, wait->has_holder);
@@ -208,15 +213,16 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
     return true;
 }
 
-void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
+bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
 {
+    bool wants_room = false;
     int64_t end_ns = pyr_clock_monotonic_ns();
     int64_t waited_ns = end_ns - wait->began_ns;
     pyr_waits_hide(wait->entry);
     pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
     if (self) {
         bool parks = wait->parks;
-        const pyr_sums span = {.time_ns = waited_ns, .count = got};
+        const pyr_sums span = {.time_ns = waited_ns, .count = 1, .extra = !got};
         /* A thread waits for one lock at a time, but for any number of its tasks; and threads that
          * only hand on who runs wait very often. */
         bool is_task = pyr_lock_is_of_tasks(wait->type);
@@ -224,7 +230,9 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
         pyr_sums sums;
         if (pyr_toll_add(toll, span, &sums)) {
             pyr_collector_enter(&self->context);
-            if (!give_wait(self, wait, thread_state, end_ns, sums)) {
+            if (give_wait(self, wait, thread_state, end_ns, sums)) {
+                pyr_lock_count_waits(self, sums, parks);
+            } else {
                 pyr_toll_return(toll, sums);
                 pyr_lock_count(&self->missed, 1);
             }
@@ -232,15 +240,15 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
             if (is_task || parks) {
                 pyr_toll_pace(toll, end_ns);
             }
+            wants_room = pyr_own_stacks_want_room(self->context.own_stacks);
         }
-        pyr_lock_count(&self->acquired, got);
-        pyr_lock_count(parks ? &self->parked : &self->contended, 1);
-        pyr_lock_count(parks ? &self->parked_ns : &self->waited_ns, waited_ns);
-        pyr_lock_count(&self->unknown_holders, !parks && !wait->has_holder);
+        if (!parks && !wait->has_holder) {
+            pyr_lock_count(&self->unknown_holders, 1);
+        }
         if (got) {
             pyr_held *held = pyr_lock_note(wait->lock, thread_state);
             if (!parks) {
-                pyr_lock_mark(held, 1, (pyr_lock_known_name){0});
+                pyr_lock_mark(held, 1, (pyr_lock_known_name){0}, end_ns);
             }
             if (wait->entry >= 0 && pyr_waits_count() > 1) { /* one is its own */
                 pyr_wait_holders_change(wait->lock, &wait->waiter, end_ns);
@@ -249,6 +257,7 @@ void pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
     }
     pyr_waits_remove(wait->entry);
     pyr_gate_leave(&pyr_lock_gate);
+    return wants_room;
 }
 
 /* ------------------------------------------------------------------------------------ tasks ----
@@ -364,8 +373,9 @@ void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr th
         if (wait->stack) {
             memcpy(&whole.waiter, wait->stack, bytes_of(wait->stack));
         }
-        pyr_lock_wait_end(&whole, thread_state, got);
-        pyr_lock_tend();
+        if (pyr_lock_wait_end(&whole, thread_state, got)) {
+            pyr_lock_tend();
+        }
     }
     drop_stack(wait->stack);
     wait->stack = NULL;

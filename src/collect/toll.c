@@ -22,7 +22,7 @@ static int64_t take(_Atomic int64_t *sum)
 
 void pyr_toll_init(pyr_toll *toll, uint64_t seed)
 {
-    atomic_init(&toll->left_ns, 0); /* the first one is given */
+    atomic_init(&toll->gap_ns, 0); /* the first one is given */
     atomic_init(&toll->time_ns, 0);
     atomic_init(&toll->count, 0);
     atomic_init(&toll->extra, 0);
@@ -35,10 +35,8 @@ void pyr_toll_init(pyr_toll *toll, uint64_t seed)
 bool pyr_toll_add(pyr_toll *toll, pyr_sums span, pyr_sums *sums)
 {
     pyr_toll_return(toll, span);
-    int64_t left_ns =
-        atomic_fetch_sub_explicit(&toll->left_ns, span.time_ns, memory_order_relaxed) -
-        span.time_ns;
-    if (left_ns > 0) {
+    if (atomic_load_explicit(&toll->time_ns, memory_order_relaxed) <
+        atomic_load_explicit(&toll->gap_ns, memory_order_relaxed)) {
         return false;
     }
     /* Two threads here at once draw the same: that does no harm. */
@@ -46,8 +44,8 @@ bool pyr_toll_add(pyr_toll *toll, pyr_sums span, pyr_sums *sums)
     int64_t next_ns = pyr_random_gap(
         &random, (double)PYR_TOLL_NS * (double)(UINT64_C(1) << atomic_load(&toll->stretch)));
     atomic_store_explicit(&toll->random, random, memory_order_relaxed);
-    atomic_store_explicit(&toll->left_ns, next_ns, memory_order_relaxed);
     *sums = pyr_toll_take(toll);
+    atomic_store_explicit(&toll->gap_ns, next_ns, memory_order_relaxed);
     return true;
 }
 
@@ -71,14 +69,28 @@ void pyr_toll_return(pyr_toll *toll, pyr_sums sums)
 {
     add(&toll->time_ns, sums.time_ns);
     add(&toll->count, sums.count);
-    add(&toll->extra, sums.extra);
+    if (sums.extra != 0) { /* each is a line of memory that threads write in turn */
+        add(&toll->extra, sums.extra);
+    }
 }
 
 pyr_sums pyr_toll_take(pyr_toll *toll)
 {
-    return (pyr_sums){
+    const pyr_sums sums = {
         .time_ns = take(&toll->time_ns),
         .count = take(&toll->count),
         .extra = take(&toll->extra),
+    };
+    add(&toll->gap_ns, -sums.time_ns);
+    return sums;
+}
+
+pyr_sums pyr_toll_open(const pyr_toll *toll)
+{
+    pyr_toll *from = (pyr_toll *)(uintptr_t)toll;
+    return (pyr_sums){
+        .time_ns = atomic_load_explicit(&from->time_ns, memory_order_relaxed),
+        .count = atomic_load_explicit(&from->count, memory_order_relaxed),
+        .extra = atomic_load_explicit(&from->extra, memory_order_relaxed),
     };
 }

@@ -20,8 +20,8 @@ typedef struct pyr_sums { /* of spans */
 } pyr_sums;
 
 typedef struct pyr_toll {
-    _Atomic int64_t left_ns; /* until the next is given */
-    _Atomic int64_t time_ns, count, extra;
+    _Atomic int64_t time_ns, count, extra; /* of those that no given one stands for yet */
+    _Atomic int64_t gap_ns;                /* the next is given when time_ns has reached this */
     _Atomic uint64_t random;
     _Atomic unsigned stretch; /* doublings of PYR_TOLL_NS */
     _Atomic unsigned paced;   /* spans given since paced_ns */
@@ -42,5 +42,8 @@ PYR_HOOK_SAFE void pyr_toll_return(pyr_toll *toll, pyr_sums sums);
 
 /* Takes what no span stands for yet. */
 PYR_HOOK_SAFE pyr_sums pyr_toll_take(pyr_toll *toll);
+
+/* The same, left where it is. */
+PYR_HOOK_SAFE pyr_sums pyr_toll_open(const pyr_toll *toll);
 
 #endif

@@ -43,8 +43,42 @@ static void test_pace(void **state)
     assert_in_range(spend(&toll, 1000, 1000000, 200000000, &now_ns, &given_ns), 900, 1000);
 }
 
+/* Whatever is given, put back and taken in between, no span is lost or told twice; and taking does
+ * not bring the next one nearer: a span has the same chance as ever. */
+static void test_sums(void **state)
+{
+    (void)state;
+    enum { SPANS = 200000 };
+    pyr_toll toll;
+    pyr_sums all = {0};
+    int64_t given = 0;
+    pyr_toll_init(&toll, 11);
+    for (int64_t i = 0; i < SPANS; i++) {
+        pyr_sums sums = {0};
+        if (pyr_toll_add(&toll, (pyr_sums){.time_ns = 1000, .count = 1, .extra = i % 10 == 0},
+                         &sums)) {
+            given++;
+            if (given % 7 == 0) {
+                pyr_toll_return(&toll, sums);
+                sums = (pyr_sums){0};
+            }
+        } else if (i % 30 == 0) {
+            pyr_sums open = pyr_toll_open(&toll);
+            sums = pyr_toll_take(&toll);
+            assert_memory_equal(&open, &sums, sizeof sums);
+        }
+        all.time_ns += sums.time_ns;
+        all.count += sums.count;
+        all.extra += sums.extra;
+    }
+    pyr_sums rest = pyr_toll_take(&toll);
+    assert_true(all.time_ns + rest.time_ns == INT64_C(1000) * SPANS);
+    assert_true(all.count + rest.count == SPANS && all.extra + rest.extra == SPANS / 10);
+    assert_in_range(given, 1850, 2450); /* of 2,000, and those that were put back once more */
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pace)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pace), cmocka_unit_test(test_sums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
