@@ -98,6 +98,14 @@ static int make_socket(void)
     return high;
 }
 
+void pyr_local_make_room(void)
+{
+    int made = make_socket();
+    if (made >= 0) {
+        close(made);
+    }
+}
+
 static pyr_status failure(void)
 {
     return errno == EADDRINUSE                        ? PYR_EEXIST

@@ -41,6 +41,10 @@ typedef struct pyr_local_listener {
     uint64_t device, identity;
 } pyr_local_listener;
 
+/* Makes room for a high number in the kernel's table of descriptors: best done by a process that
+ * has one thread, since with several the kernel waits for all CPUs (10 ms and more), once. */
+void pyr_local_make_room(void);
+
 /* PYR_EEXIST: the name is taken; PYR_EPERM, PYR_EIO. */
 PYR_MUST_USE pyr_status pyr_local_listen(const char *name, pyr_local_listener *listener);
 
