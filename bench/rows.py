@@ -66,7 +66,7 @@ ROWS = {
     "build-100M-growth": Row("each of a hundred million to one", "times", 1.1, "ratio to none"),
     "lock": Row("`with lock`, a threading.Lock", "ns", 1.15, "ratio to none"),
     "rlock": Row("`with lock`, a threading.RLock", "ns", 1.15, "ratio to none"),
-    "handoff": Row("two locks handed to and fro by two threads", "ns", 1.03, "ratio to none"),
+    "handoff": Row("two locks handed to and fro on one core", "ns", 1.03, "ratio to none"),
     "async-lock": Row("`async with lock`, an asyncio.Lock", "ns", 1.1, "ratio to none"),
     "raise": Row("an exception raised and caught", "ns", 1.21, "ratio to none"),
     "raise-deep": Row("same, through 20 frames", "ns", 1.05, "ratio to none"),
