@@ -182,7 +182,7 @@ static __attribute__((noinline)) void forget(const original *to, void *context, 
 #define DEFINE_SMALL_REALLOC(name, set, domain)                                                    \
     static void *realloc_##name##_##set(void *context, void *block, size_t size)                   \
     {                                                                                              \
-        if (UNLIKELY(size > atomic_load_explicit(&own_bytes, memory_order_relaxed) ||              \
+        if (UNLIKELY(size - 1 >= atomic_load_explicit(&own_bytes, memory_order_relaxed) ||         \
                      pyr_heap_filter_has((uintptr_t)block) || pyr_heap_is_due(size))) {            \
             return reallocate(&originals[set][domain], domain, context, block, size);              \
         }                                                                                          \
@@ -337,7 +337,8 @@ static pyr_status install_all(void)
         status = install_domain(domain);
     }
     /* With debug hooks below, requests grow on their way; with other allocators none is passed on.
-     */
+     * Asked the short way, which does not keep RAW from counting. */
+    atomic_store(&own_bytes, PYMALLOC_BYTES);
     bool is_usual = passes(PYMEM_DOMAIN_OBJ, PYMALLOC_BYTES) == 1 &&
                     passes(PYMEM_DOMAIN_MEM, PYMALLOC_BYTES) == 1;
     atomic_store(&own_bytes, is_usual ? PYMALLOC_BYTES : 0);

@@ -20,6 +20,11 @@ static const double HALF = PYR_HEAP_BURST / 2.0;
 static const double PUSHED = PYR_HEAP_BURST - 2048;
 /* Of the budget, with all of the credit and with none of it. */
 static const double MOST_RATE = 10, LEAST_RATE = 0.25;
+/* What is built at the start is known to 1.5 %, however much it is and however fast: the distance
+ * may be this part of it, since then the squared error, the integral of the distance over all
+ * bytes, is half of that part of the square of what was built (as long as more than half of the
+ * credit is left). */
+static const double PART = 2 * 0.015 * 0.015;
 /* Allocations that are all larger than the farthest distance are all sampled: where even they
  * break the budget, in debt, there is no end to it. */
 static const double BEYOND = 0x1p50;
@@ -57,6 +62,7 @@ static void end_slice(pyr_heap_pace *pace, int64_t now_ns)
     double step =
         bounded(rate / allowed_rate(pace->credit, pace->budget), 1 / MOST_STEP, MOST_STEP);
     double farthest = pace->credit < -PYR_HEAP_BURST ? BEYOND : PYR_HEAP_FARTHEST;
+    farthest = pace->credit > HALF ? PART * pace->built : farthest;
     double most = pace->nearest > farthest ? pace->nearest : farthest;
     pace->distance = bounded(pace->distance * step, pace->nearest, most);
     pace->is_pushed |= pace->is_set && pace->distance > pace->nearest && pace->credit < PUSHED;
@@ -79,6 +85,7 @@ void pyr_heap_pace_rest(pyr_heap_pace *pace, int64_t now_ns)
 void pyr_heap_pace_event(pyr_heap_pace *pace, int64_t now_ns, uint32_t cost)
 {
     pace->slice_events++;
+    pace->built += pace->distance;
     pace->slice_spent += cost;
     pace->credit = pace->credit > -2.0 * PYR_HEAP_BURST ? pace->credit - cost : pace->credit;
     pyr_heap_pace_rest(pace, now_ns);

@@ -15,7 +15,7 @@
 
 enum {
     PYR_HEAP_EVENTS_PER_S = 4000, /* of the cheapest, on a core */
-    PYR_HEAP_BURST = 12288,       /* events beyond that, once */
+    PYR_HEAP_BURST = 16384,       /* events beyond that, once */
     PYR_HEAP_NEAREST = 16 << 10,  /* bytes */
     PYR_HEAP_FIRST = 64 << 10,
     PYR_HEAP_FARTHEST = 8 << 20,
@@ -26,6 +26,7 @@ typedef struct pyr_heap_pace {
     double nearest;    /* set by hand, else PYR_HEAP_NEAREST */
     double budget;     /* credit earned in a second */
     double credit;     /* events of the cheapest */
+    double built;      /* bytes that events have stood for */
     int64_t earned_ns; /* up to this time */
     int64_t slice_ns;  /* start of the slice of time in which events are counted */
     uint64_t slice_events;

@@ -562,6 +562,7 @@ void pyr_heap_postfork_child(void)
     atomic_store(&sampler.is_active, false);
     sampler.owner = NULL;
     pyr_heap_mine.nested = 0;
+    pyr_heap_mine.counted = 0;
     if (sampler.live != NULL && sampler.sites != NULL) {
         forget_all(true);
     }

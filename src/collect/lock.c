@@ -366,10 +366,12 @@ static void facts(void *collector, pyr_facts *rows, pyr_facts_occasion occasion)
         const char *text = atomic_load(&hook_texts[i]);
         pyr_facts_add_text(rows, "locks", hook_keys[i], text ? text : "none");
     }
-    /* At the end of a window all have just been given: what has come since is the next one's. */
+    /* At the end of a window all have just been given: what has come since is the next one's.
+     * Before it, who asks without the GIL may meet a wait on its way from there to here. */
     pyr_sums waits = reset ? (pyr_sums){0} : open_waits(self, false);
     pyr_sums parks = reset ? (pyr_sums){0} : open_waits(self, true);
-    int64_t got = waits.count - waits.extra + parks.count - parks.extra;
+    int64_t failed = waits.extra + parks.extra, all = waits.count + parks.count;
+    int64_t got = failed < all ? all - failed : 0;
     add_count(rows, "acquired", &self->acquired, got, reset);
     add_count(rows, "contended", &self->contended, waits.count, reset);
     add_count(rows, "waited_ns", &self->waited_ns, waits.time_ns, reset);

@@ -46,7 +46,7 @@ PYR_HOOK_SAFE static inline void pyr_lock_count(_Atomic uint64_t *counter, int64
     atomic_fetch_add_explicit(counter, (uint64_t)more, memory_order_relaxed);
 }
 
-/* Waits that are given now. */
+/* Waits that are given now; or, with negative sums, were not after all. */
 PYR_HOOK_SAFE static inline void pyr_lock_count_waits(pyr_lock_state *self, pyr_sums sums,
                                                       bool parks)
 {

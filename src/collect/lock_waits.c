@@ -228,11 +228,13 @@ bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
         bool is_task = pyr_lock_is_of_tasks(wait->type);
         pyr_toll *toll = &self->waits[is_task][parks];
         pyr_sums sums;
+        int64_t held_ns = end_ns;
         if (pyr_toll_add(toll, span, &sums)) {
             pyr_collector_enter(&self->context);
-            if (give_wait(self, wait, thread_state, end_ns, sums)) {
-                pyr_lock_count_waits(self, sums, parks);
-            } else {
+            pyr_lock_count_waits(self, sums, parks);
+            if (!give_wait(self, wait, thread_state, end_ns, sums)) {
+                const pyr_sums back = {-sums.time_ns, -sums.count, -sums.extra};
+                pyr_lock_count_waits(self, back, parks);
                 pyr_toll_return(toll, sums);
                 pyr_lock_count(&self->missed, 1);
             }
@@ -240,15 +242,16 @@ bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
             if (is_task || parks) {
                 pyr_toll_pace(toll, end_ns);
             }
-            wants_room = pyr_own_stacks_want_room(self->context.own_stacks);
+            held_ns = pyr_clock_monotonic_ns(); /* what that took is not the holder's */
         }
+        wants_room = pyr_own_stacks_want_room(self->context.own_stacks);
         if (!parks && !wait->has_holder) {
             pyr_lock_count(&self->unknown_holders, 1);
         }
         if (got) {
             pyr_held *held = pyr_lock_note(wait->lock, thread_state);
             if (!parks) {
-                pyr_lock_mark(held, 1, (pyr_lock_known_name){0}, end_ns);
+                pyr_lock_mark(held, 1, (pyr_lock_known_name){0}, held_ns);
             }
             if (wait->entry >= 0 && pyr_waits_count() > 1) { /* one is its own */
                 pyr_wait_holders_change(wait->lock, &wait->waiter, end_ns);

@@ -32,9 +32,18 @@ void pyr_toll_init(pyr_toll *toll, uint64_t seed)
     atomic_init(&toll->paced_ns, 0);
 }
 
+static void put(pyr_toll *toll, pyr_sums sums)
+{
+    add(&toll->time_ns, sums.time_ns);
+    add(&toll->count, sums.count);
+    if (sums.extra != 0) { /* most have none */
+        add(&toll->extra, sums.extra);
+    }
+}
+
 bool pyr_toll_add(pyr_toll *toll, pyr_sums span, pyr_sums *sums)
 {
-    pyr_toll_return(toll, span);
+    put(toll, span);
     if (atomic_load_explicit(&toll->time_ns, memory_order_relaxed) <
         atomic_load_explicit(&toll->gap_ns, memory_order_relaxed)) {
         return false;
@@ -67,20 +76,15 @@ void pyr_toll_pace(pyr_toll *toll, int64_t now_ns)
 
 void pyr_toll_return(pyr_toll *toll, pyr_sums sums)
 {
-    add(&toll->time_ns, sums.time_ns);
-    add(&toll->count, sums.count);
-    if (sums.extra != 0) { /* each is a line of memory that threads write in turn */
-        add(&toll->extra, sums.extra);
-    }
+    put(toll, sums);
+    add(&toll->gap_ns, sums.time_ns);
 }
 
 pyr_sums pyr_toll_take(pyr_toll *toll)
 {
-    const pyr_sums sums = {
-        .time_ns = take(&toll->time_ns),
-        .count = take(&toll->count),
-        .extra = take(&toll->extra),
-    };
+    pyr_sums sums = {.time_ns = take(&toll->time_ns)};
+    sums.extra = take(&toll->extra); /* before the count, of which it may be a part */
+    sums.count = take(&toll->count);
     add(&toll->gap_ns, -sums.time_ns);
     return sums;
 }

@@ -37,7 +37,7 @@ PYR_HOOK_SAFE PYR_MUST_USE bool pyr_toll_add(pyr_toll *toll, pyr_sums span, pyr_
  * spans may go on at a time. */
 PYR_HOOK_SAFE void pyr_toll_pace(pyr_toll *toll, int64_t now_ns);
 
-/* Puts back what could not be given: for the next one. */
+/* Puts back what could not be given, for a later one: the next has the same chance as ever. */
 PYR_HOOK_SAFE void pyr_toll_return(pyr_toll *toll, pyr_sums sums);
 
 /* Takes what no span stands for yet. */

@@ -173,7 +173,7 @@ static pyr_status start(const pyr_settings *settings, const pyr_session *parent,
     free_retired();
     process.birth.parent = parent;
     if (pyr_settings_bool(settings, PYR_SETTING_CONTROL_ENABLED)) {
-        pyr_local_make_room(); /* before there are threads */
+        pyr_local_make_room(); /* before there are threads of ours */
     }
     status = pyr_session_new(settings, &process.host, &process.birth, &session, why, why_size);
     process.birth = (pyr_birth){0}; /* the next one begins in the middle of a life */

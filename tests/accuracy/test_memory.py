@@ -9,41 +9,19 @@ import math
 import os
 import re
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
 import pytest
-from truth import agent
+from memory_alone import ALONE, profiled
+from truth import SIGMAS, agent
 
 pytestmark = pytest.mark.beside_others  # bytes and names, no times
 
-SIGMAS = 4
 TIMES = int(os.environ.get("PYROMETER_ALLOCATION_TIMES", "1"))
 HALF_RUNS = int(os.environ.get("PYROMETER_HALF_RUNS", "1"))
-LEAK_SEEDS = int(os.environ.get("PYROMETER_LEAK_SEEDS", "0"))
-ALONE = {
-    "PYROMETER_STACK_ENABLED": "false",
-    "PYROMETER_LOCK_ENABLED": "false",
-    "PYROMETER_EXCEPTION_ENABLED": "false",
-    "PYROMETER_EXIT_TIMEOUT": "30s",
-}
-
-
 OTHERS = ("STACK", "LOCK", "EXCEPTION")
 # What the resident memory consists of.
 PARTS = ("rss_files", "malloc_taken", "arenas", "unexplained")
-
-
-def profiled(folder, source, *arguments, timeout=120, **settings):
-    words = map(str, arguments)
-    done = agent.run(folder, source, *words, timeout=timeout, **(ALONE | settings))
-    assert (done.code, done.err) == (0, ""), done.err
-    return done
-
-
-def documents(done):
-    found = [json.loads(path.read_text()) for path in done.folder.glob("app.*.json")]
-    return sorted(found, key=lambda document: document["window"]["sequence"])
 
 
 def by_function(samples, kind):
@@ -111,10 +89,11 @@ def test_totals_of_allocations(tmp_path):
         assert found["alloc-samples"][name] == pytest.approx(truth[name][1], rel=max(near, 0.1))
 
 
-def test_what_is_passed_on_counts_once(tmp_path):
+@pytest.mark.parametrize("allocator", ["pymalloc", "pymalloc_debug", "malloc"])
+def test_what_is_passed_on_counts_once(tmp_path, allocator):
     """pymalloc passes on to another allocator, which has hooks, too, what is large, was large, or
-    is nothing."""
-    sizes = [(16, 32), (0, 16), (1000, 16), (16, 1000), (1000, 2000)]
+    is nothing; beneath debug hooks what is nearly large is."""
+    sizes = [(16, 32), (0, 16), (16, 0), (500, 16), (1000, 16), (16, 1000), (1000, 2000)]
     done = profiled(
         tmp_path,
         """
@@ -128,7 +107,7 @@ def test_what_is_passed_on_counts_once(tmp_path):
         resize.argtypes, resize.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
         free.argtypes, free.restype = [ctypes.c_void_p], None
         def make(first, then):
-            for _ in repeat(None, 500_000):
+            for _ in repeat(None, 300_000):
                 free(resize(allocate(first), then))
 
         profiler = Profiler()
@@ -139,6 +118,7 @@ def test_what_is_passed_on_counts_once(tmp_path):
         profiler.stop()
         """,
         json.dumps(sizes),
+        PYTHONMALLOC=allocator,
     )
     counts = [
         sum(sample.values["alloc-samples"] for sample in profile.samples)
@@ -413,7 +393,7 @@ def test_a_distance_set_by_hand_is_bounded_by_the_budget(tmp_path):
     turns, events = map(int, done.out.split())
     assert done.code == 0
     assert done.err.count("HEAP_SAMPLE_SIZE") == 1
-    assert events < 2 * 4000 * 1.5 + 12288
+    assert events < 2 * 4000 * 1.5 + 16384
     total = sum(profile.total("alloc-space") for profile in done.profiles())
     assert total == pytest.approx(turns * 2033, rel=0.03)
     assert math.isfinite(total)
@@ -511,108 +491,3 @@ def test_what_was_there_before_the_start_is_explained(tmp_path, allocator):
     assert before["arenas_at_start_bytes"] > 140e6
     assert before["arenas_free_bytes"] < 0.1 * before["arenas_bytes"]
     assert after["arenas_bytes"] < before["arenas_bytes"] - 100e6
-
-
-@pytest.mark.skipif(LEAK_SEEDS == 0, reason="five minutes: PYROMETER_LEAK_SEEDS=10 runs it")
-@pytest.mark.timeout(900)
-def test_a_slow_leak_ranks_first(tmp_path):
-    """A megabyte a minute among a hundred a second that come and go and ten caches that level off:
-    30 windows of ten seconds, programs of so many seeds side by side."""
-    source = """
-        import random, sys, time
-        from pyrometer import Profiler
-
-        random.seed(int(sys.argv[1]))
-        leaked, caches = [], [{} for _ in range(10)]
-        def leak():
-            leaked.append(bytearray(10_000))
-        def fill(cache, most):
-            key = random.randrange(most)
-            cache[key] = cache.get(key) or bytearray(20_000)
-        def churn():
-            for _ in range(20): bytearray(random.randrange(80_000)), [None] * 1000
-
-        profiler = Profiler()
-        profiler.start()
-        begin, made, turn = time.monotonic(), 0, 0
-        for window in range(1, 31):
-            while (now := time.monotonic() - begin) < 10 * window:
-                while made < 1e8 * now:
-                    churn()
-                    made += 20 * 48_000
-                while len(leaked) < now / 60 * 100: leak()
-                while turn < 20 * now:
-                    turn += 1
-                    for number, cache in enumerate(caches): fill(cache, 30 * (number + 1))
-                time.sleep(0.02)
-            profiler.flush(30)
-        print(made / 1e6 / now)
-        profiler.stop()
-        """
-
-    def run(seed):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        settings = {"timeout": 800, "PYROMETER_UPLOAD_INTERVAL": "1h"}
-        return profiled(folder, source, seed, **settings)
-
-    first = alarms = 0
-    with ThreadPoolExecutor(LEAK_SEEDS) as pool:
-        for done in pool.map(run, range(LEAK_SEEDS)):
-            sites = documents(done)[29]["leak_sites"]
-            first += sites[0]["function"] == "leak" and sites[0]["suspect"]
-            suspects = [site["function"] for site in sites if site["suspect"]]
-            alarms += len(suspects) - suspects.count("leak")
-            print(f"{float(done.out):.0f} MB/s of churn; suspects: {suspects}")
-    assert first >= 0.9 * LEAK_SEEDS
-    assert alarms == 0
-
-
-def test_a_leak_ranks_first_and_caches_are_quiet(tmp_path):
-    """A line that leaks among churn, caches that fill up and level off, and sessions that come and
-    go: windows are short here. Longer ones are simulated in tests/unit/test_heap_trend.c."""
-    done = profiled(
-        tmp_path,
-        """
-        import random, time
-        from pyrometer import Profiler
-
-        random.seed(3)
-        leaked, caches, sessions = [], [{} for _ in range(10)], []
-        def leak():
-            leaked.append(bytearray(40_000))
-        def fill(cache, most):
-            key = random.randrange(most)
-            cache[key] = cache.get(key) or bytearray(60_000)
-        def come_and_go():
-            sessions.append(bytearray(30_000))
-            if len(sessions) > 100: del sessions[random.randrange(100)]
-        def churn():
-            for _ in range(20): bytearray(50_000), [None] * 1000
-
-        profiler = Profiler()
-        profiler.start()
-        for window in range(26):
-            for turn in range(40):
-                if turn % 4 == 0: leak()
-                for number, cache in enumerate(caches): fill(cache, 20 * (number + 1))
-                come_and_go()
-                churn()
-            time.sleep(0.55)
-            profiler.flush(30)
-        print(sum(map(len, leaked)))
-        profiler.stop()
-        """,
-        PYROMETER_UPLOAD_INTERVAL="60s",
-    )
-    last = documents(done)[-1]
-    (suspect,) = [site for site in last["leak_sites"] if site["suspect"]]
-    assert suspect["function"] == "leak"
-    assert suspect["caller"].startswith("<module> (")
-    assert suspect["confidence"] > 0.999
-    assert abs(suspect["live_bytes"] - int(done.out)) < SIGMAS * suspect["standard_error"] + 1e6
-    assert sum(suspect["live_bytes_by_age"]) == pytest.approx(suspect["live_bytes"], rel=1e-6)
-    assert last["leak_sites"][0] == suspect
-    # Nothing before there are ten windows.
-    early = [document for document in documents(done) if document["window"]["sequence"] < 8]
-    assert not any(site["suspect"] for one in early for site in one.get("leak_sites", []))

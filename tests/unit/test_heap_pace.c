@@ -132,11 +132,11 @@ static void work_after_rest_is_not_slowed(void **state)
 }
 
 /* 208 MB at once, beneath three frames: finely enough to know a random half of them to 2 %, however
- * fast. */
+ * fast, and faster in its second half. */
 static void what_is_built_at_once_is_known_well(void **state)
 {
     (void)state;
-    static const double speeds[] = {1e8, 5e8, 1e9, 2e9}, whole = 208e6;
+    static const double speeds[] = {1e8, 5e8, 1e9, 2e9, 1e10}, whole = 208e6;
     for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++) {
         pyr_heap_pace pace;
         uint64_t random = 5;
@@ -145,12 +145,12 @@ static void what_is_built_at_once_is_known_well(void **state)
         while (left > 0) {
             double distance = pace.distance, next = (double)pyr_heap_draw(&random, distance);
             left -= next;
-            now_ns += next / speeds[i] * (double)SECOND;
+            now_ns += next / (speeds[i] * (left > whole / 2 ? 1 : 2.5)) * (double)SECOND;
             variance += distance * distance;
             pyr_heap_pace_event(&pace, (int64_t)now_ns, 1);
         }
         print_message("%.1f GB/s: %.2f %%\n", speeds[i] / 1e9, 100 * sqrt(variance) / whole);
-        assert_true(sqrt(variance) / whole < 0.02);
+        assert_true(sqrt(variance) / whole < 0.017);
     }
 }
 
