@@ -8,11 +8,10 @@ import json
 import math
 import os
 import re
-from collections import defaultdict
 from itertools import combinations
 
 import pytest
-from memory_alone import ALONE, profiled
+from memory_alone import ALONE, by_function, profiled
 from truth import SIGMAS, agent
 
 pytestmark = pytest.mark.beside_others  # bytes and names, no times
@@ -22,16 +21,6 @@ HALF_RUNS = int(os.environ.get("PYROMETER_HALF_RUNS", "1"))
 OTHERS = ("STACK", "LOCK", "EXCEPTION")
 # What the resident memory consists of.
 PARTS = ("rss_files", "malloc_taken", "arenas", "unexplained")
-
-
-def by_function(samples, kind):
-    """Of each function its self value: who allocated. A comprehension is its function's, as it is
-    by itself from Python 3.12 on."""
-    sums = defaultdict(int)
-    for sample in samples:
-        leaf = next((name for name, file, _ in sample.stack if file != "<native>"), "")
-        sums[leaf.split(".<locals>")[0]] += sample.values[kind]
-    return sums
 
 
 def test_totals_of_allocations(tmp_path):

@@ -6,7 +6,7 @@ No bound is of a time: all are of ratios, of the best of rounds that take turns.
 import json
 from pathlib import Path
 
-from test_memory import ALONE
+from memory_alone import ALONE
 from test_native_heap import build
 from truth import agent
 

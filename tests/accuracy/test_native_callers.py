@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_memory import by_function
+from memory_alone import by_function
 from test_native_heap import JEMALLOC, build, of_domain, profiled
 
 pytestmark = pytest.mark.beside_others  # bytes and names, no times

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_memory import ALONE, by_function, documents
+from memory_alone import ALONE, by_function, documents
 from truth import agent
 
 pytestmark = pytest.mark.beside_others  # bytes and names, no times
