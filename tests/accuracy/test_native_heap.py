@@ -8,14 +8,15 @@ import os
 import subprocess
 from pathlib import Path
 
+import memory_alone
 import pytest
-from memory_alone import ALONE, by_function, documents
+from memory_alone import by_function, documents
 from truth import agent
 
 pytestmark = pytest.mark.beside_others  # bytes and names, no times
 
 LIBRARY = Path(__file__).resolve().parent / "native_heap.c"
-ON = ALONE | {"PYROMETER_NATIVE_HEAP_ENABLED": "true"}
+ON = {"PYROMETER_NATIVE_HEAP_ENABLED": "true"}
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 WAYS = "malloc calloc realloc reallocarray posix_memalign aligned_alloc memalign mmap".split()
 SIZE = 208_000_000
@@ -56,12 +57,8 @@ def library(tmp_path_factory) -> Path:
 
 
 def profiled(folder, source, *arguments, timeout=120, **settings):
-    begin = agent.textwrap.dedent(BEGIN) + agent.textwrap.dedent(source)
-    done = agent.run(
-        folder, begin, *(str(text) for text in arguments), timeout=timeout, **(ON | settings)
-    )
-    assert (done.code, done.err) == (0, ""), done.err
-    return done
+    program = agent.textwrap.dedent(BEGIN) + agent.textwrap.dedent(source)
+    return memory_alone.profiled(folder, program, *arguments, timeout=timeout, **(ON | settings))
 
 
 def of_domain(samples, domain):
