@@ -1,9 +1,10 @@
 /* Accounts of one thread; see the header. Called under the tick's lock only.
  *
- * CPU: the clock's advance is carried until the thread is seen on a CPU and put there, because a
- * waiting thread used it before it began to wait. What is carried at the end goes to the last
- * stack seen on a CPU. On-cpu against runnable: a thread seen able to run was running for as much
- * wall time as it used CPU; the rest of that wall time it waited for a CPU.
+ * CPU: the clock's advance is carried until the thread is seen on a CPU and put there, as much as
+ * such a look stands for, because a waiting thread used it before it began to wait. What is carried
+ * at the end goes to the last stack seen on a CPU. On-cpu against runnable: a thread seen able to
+ * run was running for as much wall time as it used CPU; the rest of that wall time it waited for a
+ * CPU.
  */
 #include "collect/followed.h"
 
@@ -212,10 +213,12 @@ pyr_status pyr_followed_see(pyr_followed *thread, const pyr_sight *sight,
     }
     pyr_followed_extend(thread, sight->now_ns, true);
     if (sight->spends) {
-        thread->run_values[CPU_TIME] += thread->carry_ns;
+        int64_t taken =
+            pyr_spending_take(&thread->spending, thread->carry_ns, sight->stands_for_ns);
+        thread->run_values[CPU_TIME] += taken;
         thread->run_values[CPU_SAMPLES]++;
-        thread->on_cpu_ns += thread->carry_ns;
-        thread->carry_ns = 0;
+        thread->on_cpu_ns += taken;
+        thread->carry_ns -= taken;
     }
     return PYR_OK;
 }

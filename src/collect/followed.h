@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "collect/spending.h"
 #include "model/sample.h"
 #include "model/symbols.h"
 #include "unwind/snapshot.h"
@@ -51,6 +52,7 @@ typedef struct pyr_followed {
     uint32_t blocker_name;      /* string */
     pyr_kept_stack busy;        /* last stack seen on a CPU */
     bool has_busy;
+    pyr_spending spending;
 } pyr_followed;
 
 /* Where samples go and how they are labelled. */
@@ -69,8 +71,9 @@ typedef struct pyr_sight {
     uint32_t count, omitted;
     uint32_t exception;
     uint32_t labels;
-    pyr_state state; /* PYR_STATE_ON_CPU: splits into on-cpu and runnable here */
-    bool spends;     /* the CPU carried so far is put here */
+    pyr_state state;       /* PYR_STATE_ON_CPU: splits into on-cpu and runnable here */
+    bool spends;           /* CPU that is carried is put here: as much as this look stands for */
+    int64_t stands_for_ns; /* time that a look which spends stands for, from 1 */
     int64_t now_ns;
     int64_t since_ns; /* wall time before this goes to the open run, after it to the new one */
 } pyr_sight;

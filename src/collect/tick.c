@@ -72,6 +72,8 @@ struct pyr_tick {
     size_t visit_count;
     pyr_frame no_frame;
     int64_t now_ns, interval_ns, updated_ns, named_ns;
+    int64_t ran_ns;                   /* when the last tick began */
+    int64_t stands_for_ns;            /* time that a look of this tick at a running thread is for */
     int64_t process_ns;               /* at the last tick */
     int64_t ahead_ns;                 /* CPU of looks made after the process's clock was read */
     int64_t unexplained_ns;           /* CPU since the last tick that no look has explained */
@@ -171,7 +173,7 @@ pyr_status pyr_tick_begin(pyr_tick *tick)
     pyr_tasks_free(tick->tasks);
     tick->tasks = pyr_tasks_new();
     tick->process_ns = pyr_clock_process_cpu_ns();
-    tick->updated_ns = tick->ahead_ns = 0;
+    tick->updated_ns = tick->ahead_ns = tick->ran_ns = 0;
     tick->follow.cpu_put_ns = 0;
     if (tick->tasks && tick->given.since_fork) {
         tick->given.since_fork = 0; /* a later start goes on from the stop before */
@@ -580,6 +582,7 @@ static void note_visit(void *context, const pyr_visit *visit)
                        .labels = visit->labels,
                        .state = verdict.state,
                        .spends = verdict.spends,
+                       .stands_for_ns = tick->stands_for_ns,
                        .now_ns = tick->now_ns,
                        .since_ns = why->since_ns};
     if (verdict.state == PYR_STATE_GIL_WAIT && visit->native && !pyr_callee_is_proved(layout)) {
@@ -631,6 +634,10 @@ pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns, uin
 {
     tick->now_ns = pyr_clock_monotonic_ns();
     tick->interval_ns = interval_ns;
+    /* A slot, wherever in it the tick is; more if it is later than any place in its slot can be. */
+    int64_t since = tick->ran_ns ? tick->now_ns - tick->ran_ns : 0;
+    tick->stands_for_ns = since < 2 * interval_ns ? interval_ns : since;
+    tick->ran_ns = tick->now_ns;
     tick->own_ns = own_ns;
     tick->random ^= random;
     tick->asks = 0;

@@ -127,6 +127,7 @@ static pyr_sight sight_of(unsigned stack, pyr_state state, int64_t now_ns)
                        .count = stack == 3 ? 1 : 3,
                        .state = state,
                        .spends = state == PYR_STATE_ON_CPU,
+                       .stands_for_ns = 100,
                        .now_ns = now_ns,
                        .since_ns = 0};
 }
@@ -157,11 +158,11 @@ static void test_runs(void **state)
     const pyr_sight others[] = {
         sight_of(1, PYR_STATE_SLEEP, 1600),
         sight_of(1, PYR_STATE_IO, 1700),
-        {stacks[1], 3, 0, 9, 0, PYR_STATE_IO, false, 1800, 0},
-        {stacks[1], 3, 5, 9, 0, PYR_STATE_IO, false, 1900, 0},
-        {stacks[1], 2, 5, 9, 0, PYR_STATE_IO, false, 2000, 0},
-        {stacks[1], 2, 5, 9, 7, PYR_STATE_IO, false, 2050, 0},
-        {stacks[1], 2, 5, 9, 7, PYR_STATE_IO, false, 2100, 0}, /* but not this */
+        {stacks[1], 3, 0, 9, 0, PYR_STATE_IO, false, 1, 1800, 0},
+        {stacks[1], 3, 5, 9, 0, PYR_STATE_IO, false, 1, 1900, 0},
+        {stacks[1], 2, 5, 9, 0, PYR_STATE_IO, false, 1, 2000, 0},
+        {stacks[1], 2, 5, 9, 7, PYR_STATE_IO, false, 1, 2050, 0},
+        {stacks[1], 2, 5, 9, 7, PYR_STATE_IO, false, 1, 2100, 0}, /* but not this */
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         see(&self, &others[i]);
