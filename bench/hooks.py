@@ -4,6 +4,8 @@
 Two processes that run the same loop differ by more than the hooks cost: where their memory lies,
 and what the machine does meanwhile. So the allocators that were there before the start, and those
 with our hooks, are exchanged to and fro in one process, in an order drawn anew for each turn.
+The hooks are there most of the time: the budget of samples is one a second, and all of it would
+be spent in the fourth of the time that would be theirs.
 Printed: nanoseconds of CPU of the tenth of slices that met the warmest caches, and the ratio to
 the slices without; "again" is without, once more, "passing" with hooks that only pass on
 (pass.c): what any hook costs. Everything else of Pyrometer runs all the time.
@@ -24,6 +26,7 @@ import measure
 import pyrometer
 
 DOMAINS = (0, 1, 2)  # RAW, MEM, OBJ of PyMemAllocatorDomain
+MOSTLY = 10  # slices with the hooks, for each one of another kind
 
 
 class Allocator(ctypes.Structure):  # PyMemAllocatorEx
@@ -98,7 +101,7 @@ def compare(
 ) -> None:
     """`warm`: the work is done once before each slice, too, for the caches."""
     slices: dict[str, list[float]] = {kind: [] for kind in kinds}
-    order = list(kinds)
+    order = [*kinds, *["with"] * (MOSTLY - 1)]
     for _ in range(turns):
         random.shuffle(order)
         for kind in order:

@@ -2,9 +2,9 @@
  *
  * CPU: the clock's advance is carried until the thread is seen on a CPU and put there, as much as
  * such a look stands for, because a waiting thread used it before it began to wait. What is carried
- * at the end goes to the last stack seen on a CPU. On-cpu against runnable: a thread seen able to
- * run was running for as much wall time as it used CPU; the rest of that wall time it waited for a
- * CPU.
+ * at the end goes to one of the stacks seen on a CPU, drawn by lot. On-cpu against runnable: a
+ * thread seen able to run was running for as much wall time as it used CPU; the rest of that wall
+ * time it waited for a CPU.
  */
 #include "collect/followed.h"
 
@@ -18,8 +18,12 @@ enum { CPU_TIME, CPU_SAMPLES, WALL_TIME, WALL_SAMPLES }; /* the row of PYR_SAMPL
 
 void pyr_followed_init(pyr_followed *thread, const pyr_thread_ref *ref, int64_t now_ns)
 {
-    *thread = (pyr_followed){
-        .ref = *ref, .keeps_account = true, .cpu_ns = -1, .seen_ns = now_ns, .active = true};
+    *thread = (pyr_followed){.ref = *ref,
+                             .keeps_account = true,
+                             .cpu_ns = -1,
+                             .seen_ns = now_ns,
+                             .active = true,
+                             .spending.random = pyr_hash_u64(ref->native_id, ref->state)};
 }
 
 void pyr_followed_fini(pyr_followed *thread)
@@ -182,20 +186,28 @@ void pyr_followed_extend(pyr_followed *thread, int64_t now_ns, bool looked)
     thread->seen_ns = now_ns;
 }
 
-pyr_status pyr_followed_see(pyr_followed *thread, const pyr_sight *sight,
+/* Puts CPU of the account on the open run. */
+static void spend(pyr_followed *thread, pyr_followed *account, const pyr_sight *sight)
+{
+    bool is_drawn;
+    int64_t taken =
+        pyr_spending_take(&account->spending, account->carry_ns, sight->stands_for_ns, &is_drawn);
+    account->carry_ns -= taken;
+    thread->on_cpu_ns += taken;
+    thread->run_values[CPU_TIME] += taken;
+    thread->run_values[CPU_SAMPLES]++;
+    if (is_drawn && keep(&account->busy, sight) == PYR_OK) { /* else it is the one before */
+        account->has_busy = true;
+    }
+}
+
+pyr_status pyr_followed_see(pyr_followed *thread, pyr_followed *account, const pyr_sight *sight,
                             pyr_follow_context *context)
 {
-    if (sight->spends) {
-        pyr_status status = keep(&thread->busy, sight);
-        if (status != PYR_OK) {
-            return status;
-        }
-        thread->has_busy = true;
-    }
     pyr_followed_extend(thread, sight->since_ns, false);
     pyr_state state = sight->state;
     if (state == PYR_STATE_ON_CPU) {
-        int64_t credit = thread->on_cpu_ns + thread->carry_ns;
+        int64_t credit = thread->on_cpu_ns + account->carry_ns;
         int64_t wall = sight->now_ns - thread->seen_ns;
         state = 2 * credit >= wall ? PYR_STATE_ON_CPU : PYR_STATE_RUNNABLE;
     }
@@ -213,31 +225,38 @@ pyr_status pyr_followed_see(pyr_followed *thread, const pyr_sight *sight,
     }
     pyr_followed_extend(thread, sight->now_ns, true);
     if (sight->spends) {
-        int64_t taken =
-            pyr_spending_take(&thread->spending, thread->carry_ns, sight->stands_for_ns);
-        thread->run_values[CPU_TIME] += taken;
-        thread->run_values[CPU_SAMPLES]++;
-        thread->on_cpu_ns += taken;
-        thread->carry_ns -= taken;
+        spend(thread, account, sight);
     }
     return PYR_OK;
+}
+
+/* Gives all that is carried to the stack drawn by lot. */
+static void settle(pyr_followed *thread, pyr_follow_context *context)
+{
+    if (thread->carry_ns > 0) {
+        const int64_t values[PYR_LIMIT_VALUES] = {[CPU_TIME] = thread->carry_ns};
+        const pyr_kept_stack unseen = {.frames = &context->unseen, .count = 1};
+        const pyr_state state = PYR_STATE_ON_CPU;
+        give(thread, thread->has_busy ? &thread->busy : &unseen, thread->has_busy ? &state : NULL,
+             values, context);
+    }
+    pyr_spending_settle(&thread->spending, thread->carry_ns);
+    thread->on_cpu_ns += thread->carry_ns;
+    thread->carry_ns = 0;
 }
 
 void pyr_followed_cut(pyr_followed *thread, pyr_follow_context *context)
 {
     close_run(thread, context);
+    if (thread->spending.lots_ns > 0) {
+        settle(thread, context);
+    }
 }
 
 void pyr_followed_flush(pyr_followed *thread, pyr_follow_context *context)
 {
     close_run(thread, context);
-    if (thread->carry_ns > 0) {
-        int64_t values[PYR_LIMIT_VALUES] = {[CPU_TIME] = thread->carry_ns};
-        const pyr_kept_stack unseen = {.frames = &context->unseen, .count = 1};
-        give(thread, thread->has_busy ? &thread->busy : &unseen, NULL, values, context);
-        thread->on_cpu_ns += thread->carry_ns;
-        thread->carry_ns = 0;
-    }
+    settle(thread, context);
 }
 
 void pyr_followed_forget(pyr_followed *thread)

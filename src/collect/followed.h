@@ -50,9 +50,10 @@ typedef struct pyr_followed {
     pyr_kept_stack blocker;     /* of who had the GIL while the open run waits for it */
     pyr_thread_ref blocker_ref; /* when blocker.count > 0 */
     uint32_t blocker_name;      /* string */
-    pyr_kept_stack busy;        /* last stack seen on a CPU */
-    bool has_busy;
+    /* Of who keeps the account: */
     pyr_spending spending;
+    pyr_kept_stack busy; /* a stack seen on a CPU, which gets what is left over */
+    bool has_busy;
 } pyr_followed;
 
 /* Where samples go and how they are labelled. */
@@ -81,10 +82,11 @@ typedef struct pyr_sight {
 void pyr_followed_init(pyr_followed *thread, const pyr_thread_ref *ref, int64_t now_ns);
 void pyr_followed_fini(pyr_followed *thread);
 
-/* The thread was seen: closes the run if it differs and accounts. PYR_ENOMEM: the sight is not
- * noted, and its time goes to the next one. */
-PYR_MUST_USE pyr_status pyr_followed_see(pyr_followed *thread, const pyr_sight *sight,
-                                         pyr_follow_context *context);
+/* The thread was seen: closes the run if it differs and accounts. `account`: who keeps the account
+ * of its CPU, mostly itself. PYR_ENOMEM: the sight is not noted, and its time goes to the next one.
+ */
+PYR_MUST_USE pyr_status pyr_followed_see(pyr_followed *thread, pyr_followed *account,
+                                         const pyr_sight *sight, pyr_follow_context *context);
 
 /* `holder` has the GIL that the thread, in an open run of waits for it, waits for. */
 void pyr_followed_blame(pyr_followed *thread, const pyr_followed *holder);
@@ -92,7 +94,8 @@ void pyr_followed_blame(pyr_followed *thread, const pyr_followed *holder);
 /* It did not move until `now_ns`: the open run goes on. */
 void pyr_followed_extend(pyr_followed *thread, int64_t now_ns, bool looked);
 
-/* Gives out the open run, which goes on; CPU that is carried stays so. */
+/* Gives out the open run, which goes on, and what CPU is left over if the thread was seen on a CPU
+ * since the last cut; else it is carried on. */
 void pyr_followed_cut(pyr_followed *thread, pyr_follow_context *context);
 
 /* Gives out the open run and what CPU is left over; at the end of a window or of the thread. */

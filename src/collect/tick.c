@@ -39,6 +39,7 @@ enum {
     COUNT_TICKS = 16,     /* the kernel's threads are counted at least so often, and when */
     BARELY = 64,          /* waking to ask for the GIL takes less than this part of the time */
     STEADY = 64,          /* whoever ran but for this part of the time runs now: no need to ask */
+    LATEST = 8,           /* slots that a late tick stands for, at most */
     COUNT_CPU_NS = 10000, /* ... so much CPU is unexplained: a thread may have ended */
 };
 
@@ -72,8 +73,8 @@ struct pyr_tick {
     size_t visit_count;
     pyr_frame no_frame;
     int64_t now_ns, interval_ns, updated_ns, named_ns;
-    int64_t ran_ns;                   /* when the last tick began */
-    int64_t stands_for_ns;            /* time that a look of this tick at a running thread is for */
+    int64_t ran_ns;                   /* when this tick began */
+    int64_t stands_for_ns;            /* time that a look at a running thread stands for */
     int64_t process_ns;               /* at the last tick */
     int64_t ahead_ns;                 /* CPU of looks made after the process's clock was read */
     int64_t unexplained_ns;           /* CPU since the last tick that no look has explained */
@@ -436,8 +437,8 @@ static int64_t look_at(pyr_tick *tick, pyr_followed *thread, look_reason reason)
                   .since_ns = since,
                   .read_ns = pyr_clock_monotonic_ns(),
                   .moved = moved,
-                  .busy = 2 * used >= gap,
-                  .steady = gap - used <= gap / STEADY + tick->own_ns};
+                  .busy = gap > 0 && 2 * used >= gap, /* of a new thread nothing is known */
+                  .steady = gap > 0 && gap - used <= gap / STEADY + tick->own_ns};
     tick->visits[tick->visit_count++] = (pyr_visit){.ref = &thread->ref,
                                                     .plan = &thread->plan,
                                                     .owner = why,
@@ -569,11 +570,6 @@ static void note_visit(void *context, const pyr_visit *visit)
         if (verdict.state == PYR_STATE_ON_CPU && !verdict.spends) {
             verdict.state = PYR_STATE_OTHER;
         }
-        pyr_followed *account = account_of(tick, thread);
-        if (verdict.spends && account != thread) {
-            thread->carry_ns += account->carry_ns;
-            account->carry_ns = 0;
-        }
     }
     pyr_sight sight = {.frames = visit->frames,
                        .count = visit->count,
@@ -598,7 +594,7 @@ static void note_visit(void *context, const pyr_visit *visit)
     if (verdict.state == PYR_STATE_GIL_WAIT && tick->gil_waiter_count < GIL_WAITERS) {
         tick->gil_waiters[tick->gil_waiter_count++] = thread;
     }
-    if (pyr_followed_see(thread, &sight, &tick->follow) != PYR_OK) {
+    if (pyr_followed_see(thread, account_of(tick, thread), &sight, &tick->follow) != PYR_OK) {
         tick->follow.sink.lose(tick->follow.sink.context, PYR_LOSS_WINDOW_FULL, 1);
     }
 }
@@ -630,13 +626,19 @@ static pyr_status visit(pyr_tick *tick, pyr_threads *lists, bool *changed)
     return status;
 }
 
+/* A tick stands for its slot, wherever in it it is; for more if it is later than any place in its
+ * slot can be, as on a busy machine. Not for all the time of a process that was stopped. */
+static int64_t stands_for(int64_t since_ns, int64_t interval_ns)
+{
+    int64_t most = LATEST * interval_ns;
+    return since_ns < 2 * interval_ns ? interval_ns : since_ns < most ? since_ns : most;
+}
+
 pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns, uint64_t random)
 {
     tick->now_ns = pyr_clock_monotonic_ns();
     tick->interval_ns = interval_ns;
-    /* A slot, wherever in it the tick is; more if it is later than any place in its slot can be. */
-    int64_t since = tick->ran_ns ? tick->now_ns - tick->ran_ns : 0;
-    tick->stands_for_ns = since < 2 * interval_ns ? interval_ns : since;
+    tick->stands_for_ns = stands_for(tick->ran_ns ? tick->now_ns - tick->ran_ns : 0, interval_ns);
     tick->ran_ns = tick->now_ns;
     tick->own_ns = own_ns;
     tick->random ^= random;

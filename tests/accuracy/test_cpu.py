@@ -208,6 +208,40 @@ def test_three_to_one(tmp_path, unit, sleep, settings):
     assert big.effective > 20  # else the bound would say nothing
 
 
+@pytest.mark.parametrize("sleep", [0.03, 0])
+def test_what_requests_begin_and_end_with(tmp_path, sleep):
+    """Threads that each do three things for some ticks, and rest: none of them gets what belongs to
+    another, though there are few looks at each thread."""
+    found = measured(
+        tmp_path,
+        f"""
+        from inside import *
+
+        def first(): burn(0.03)
+        def second(): burn(0.03)
+        def third(): burn(0.03)
+        def request():
+            for function in first, second, third:
+                function()
+                time.sleep({sleep})
+            time.sleep(1)
+        def work():
+            threads = [threading.Thread(target=request) for _ in range(60)]
+            for thread in threads:
+                thread.start()
+                time.sleep(0.1)
+            for thread in threads:
+                thread.join()
+        measure(work)
+        """,
+    )
+    steps = "first", "second", "third"
+    for step in steps:
+        share = found.share("cpu-time", has(step), lambda s: any(has(each)(s) for each in steps))
+        assert share.is_near(1 / 3, 0.02), (step, share)
+    assert found.total("cpu-time", has("first")) > 1
+
+
 def test_br_130_cpu_and_wall_mean_what_they_say(tmp_path):
     found = measured(
         tmp_path,
@@ -239,4 +273,5 @@ def test_br_130_cpu_and_wall_mean_what_they_say(tmp_path):
     for name in "sleeper", "spinner":
         wall = found.truth[name][0]
         total = found.total("wall-time", has(name))
-        assert total == pytest.approx(wall, rel=0.01, abs=found.lateness), name
+        # Its beginning and its end are each seen late.
+        assert total == pytest.approx(wall, rel=0.01, abs=2 * found.lateness), name

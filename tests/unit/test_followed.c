@@ -134,7 +134,7 @@ static pyr_sight sight_of(unsigned stack, pyr_state state, int64_t now_ns)
 
 static void see(scene *self, const pyr_sight *sight)
 {
-    assert_int_equal(pyr_followed_see(&self->thread, sight, &self->context), PYR_OK);
+    assert_int_equal(pyr_followed_see(&self->thread, &self->thread, sight, &self->context), PYR_OK);
 }
 
 /* Reads the clock as the tick does. */
@@ -257,6 +257,37 @@ static void test_cpu(void **state)
     scene_clear(&self);
 }
 
+/* The states that a kernel thread has in several interpreters spend from one account; what is left
+ * over in it goes to a stack of either. A cut gives out what is left if the thread was seen on a
+ * CPU since the cut before. */
+static void test_shared_account(void **state)
+{
+    (void)state;
+    scene self;
+    scene_set(&self);
+    pyr_followed other;
+    const pyr_thread_ref ref = {.state = 2, .ident = 0x7000, .native_id = 77};
+    pyr_followed_init(&other, &ref, 1000);
+    use_cpu(&self, 300);
+    pyr_sight sight = sight_of(0, PYR_STATE_ON_CPU, 1300);
+    assert_int_equal(pyr_followed_see(&other, &self.thread, &sight, &self.context), PYR_OK);
+    assert_int_equal(self.thread.carry_ns, 300 - 100 - 25);
+    pyr_followed_flush(&other, &self.context);
+    assert_int_equal(self.out.sums[CPU_TIME], 125);
+    pyr_followed_cut(&self.thread, &self.context);
+    assert_int_equal(self.out.sums[CPU_TIME], 300);
+    const struct kept *last = &self.out.samples[self.out.count - 1];
+    assert_int_equal(last->leaf.line, 10);
+    assert_int_equal(last->state, PYR_STATE_ON_CPU);
+    use_cpu(&self, 40);
+    pyr_followed_cut(&self.thread, &self.context);
+    assert_int_equal(self.out.sums[CPU_TIME], 300); /* not seen since */
+    pyr_followed_flush(&self.thread, &self.context);
+    assert_int_equal(self.out.sums[CPU_TIME], 340);
+    pyr_followed_fini(&other);
+    scene_clear(&self);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -327,7 +358,7 @@ static void test_gil_waits(void **state)
     const pyr_thread_ref ref = {.state = 2, .ident = 0x8000, .native_id = 78};
     pyr_followed_init(&holder, &ref, 1000);
     pyr_sight busy = sight_of(2, PYR_STATE_ON_CPU, 1100);
-    assert_int_equal(pyr_followed_see(&holder, &busy, &self.context), PYR_OK);
+    assert_int_equal(pyr_followed_see(&holder, &holder, &busy, &self.context), PYR_OK);
     pyr_sight sight = sight_of(0, PYR_STATE_GIL_WAIT, 1100);
     see(&self, &sight);
     pyr_followed_blame(&self.thread, &holder);
@@ -392,7 +423,8 @@ static void test_sums(void **state)
                 if (self.thread.has_run && sight.since_ns > from) {
                     from = sight.since_ns;
                 }
-                pyr_status status = pyr_followed_see(&self.thread, &sight, &self.context);
+                pyr_status status =
+                    pyr_followed_see(&self.thread, &self.thread, &sight, &self.context);
                 pyr_memory_fail_at(0);
                 assert_true(status == PYR_OK || fails);
                 failed += status != PYR_OK;
@@ -424,13 +456,10 @@ static void test_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_since),
-        cmocka_unit_test(test_cpu),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_gil_waits),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_on_cpu_follows_the_clock),
+        cmocka_unit_test(test_runs),  cmocka_unit_test(test_since),
+        cmocka_unit_test(test_cpu),   cmocka_unit_test(test_shared_account),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_gil_waits),
+        cmocka_unit_test(test_sums),  cmocka_unit_test(test_on_cpu_follows_the_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
