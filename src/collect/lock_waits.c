@@ -168,6 +168,29 @@ static void give_part(pyr_lock_state *self, pyr_lock_event event, const pyr_lock
     }
 }
 
+/* The same, divided among the stacks that the thread was seen with meanwhile which has the lock. */
+static void give_share(pyr_lock_state *self, pyr_lock_event event, pyr_lock_wait *wait,
+                       bool has_holder)
+{
+    uint32_t times[PYR_WAIT_SIGHTS];
+    uint32_t left =
+        has_holder ? pyr_wait_holders_seen(wait->entry, wait->holder.thread_native_id, times) : 0;
+    if (left == 0) {
+        give_part(self, event, wait, has_holder);
+    }
+    for (unsigned which = 0; left > 0; which++) {
+        if (times[which] > 0) {
+            int64_t rest_ns = event.value;
+            event.value = (int64_t)((double)rest_ns * times[which] / left);
+            pyr_wait_holders_sight(wait->entry, which, &wait->holder);
+            give_part(self, event, wait, true);
+            left -= times[which];
+            event.value = rest_ns - event.value;
+            event.count = 0;
+        }
+    }
+}
+
 /* A wait with its stack, divided among those that had the lock meanwhile; it counts with the first.
  * False: there was no stack to be had, and nothing is given. */
 static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread_state,
@@ -201,13 +224,13 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
         .count = sums.count - sums.extra,
         .end_ns = waited_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
     };
-    give_part(self, event, wait, wait->has_holder);
+    give_share(self, event, wait, wait->has_holder);
     event.count = 0;
     for (unsigned part = 0; part < PYR_WAIT_PARTS; part++) {
         event.value = parts_ns[part];
         if (event.value > 0) {
             bool is_known = pyr_wait_holders_stack(wait->entry, part, &wait->holder);
-            give_part(self, event, wait, is_known);
+            give_share(self, event, wait, is_known);
         }
     }
     return true;

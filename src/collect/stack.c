@@ -18,6 +18,7 @@
 #include "collect/native_hooks.h"
 #include "collect/pace.h"
 #include "collect/tick.h"
+#include "collect/wait_holders.h"
 #include "os/os.h"
 #include "os/task.h"
 #include "unwind/own_stack.h"
@@ -43,6 +44,7 @@ typedef struct stack_collector {
     pthread_t sampler;
     _Atomic uint32_t stopping; /* futex word: the sampler sleeps on it */
     _Atomic uint32_t waiting;  /* threads of others that want the lock */
+    pyr_own_stack holder;      /* scratch of the sampler's */
     pyr_collect_context context;
 } stack_collector;
 
@@ -100,15 +102,25 @@ static void destroy(void *collector)
     }
 }
 
+/* Where a thread stands that others wait for. */
+static bool find_holder(void *context, pyr_addr thread_state, pyr_own_stack *found)
+{
+    const stack_collector *stack = context;
+    found->epoch = stack->own_epoch;
+    return pyr_tick_stack_of(stack->tick, thread_state, found);
+}
+
 /* One tick and the plan of the next. Returns its time. Under the lock. */
 static int64_t tick_once(stack_collector *stack)
 {
     int64_t woke = pyr_clock_monotonic_ns();
     int64_t process_before = pyr_tick_process_ns(stack->tick);
     pyr_pace_woke(&stack->pace, woke);
+    pyr_wait_holders_each(pyr_tick_hurry, stack->tick);
     pyr_status status =
         pyr_tick_run(stack->tick, stack->pace.interval_ns, stack->tick_cpu_ns, stack->pace.random);
     stack->closed = status == PYR_ECLOSED;
+    pyr_wait_holders_look(find_holder, stack, &stack->holder);
     int64_t cpu = pyr_clock_own_cpu_ns();
     stack->tick_cpu_ns = cpu - stack->sampler_cpu_ns;
     pyr_pace_spent(&stack->pace, stack->tick_cpu_ns,

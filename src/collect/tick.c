@@ -661,6 +661,37 @@ pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns, uin
     return tick->visit_count > 0 ? visit(tick, NULL, NULL) : PYR_OK;
 }
 
+void pyr_tick_hurry(void *context, pyr_addr thread_state)
+{
+    pyr_tick *tick = context;
+    uint64_t index;
+    if (pyr_map_get(tick->by_state, thread_state, &index)) {
+        tick->due_ns[index] = DUE_ACTIVE;
+    }
+}
+
+bool pyr_tick_stack_of(const pyr_tick *tick, pyr_addr thread_state, pyr_own_stack *stack)
+{
+    uint64_t index;
+    if (!pyr_map_get(tick->by_state, thread_state, &index)) {
+        return false;
+    }
+    const pyr_followed *thread = &tick->followed[index];
+    if (!thread->has_run || thread->looked_ns != tick->ran_ns) {
+        return false;
+    }
+    const pyr_kept_stack *seen = &thread->stack;
+    stack->symbols = tick->follow.symbols;
+    stack->thread_id = thread->ref.ident;
+    stack->thread_native_id = thread->ref.native_id;
+    stack->thread_name = thread->name;
+    stack->labels = seen->labels;
+    stack->count = seen->count < PYR_LIMIT_FRAMES ? seen->count : PYR_LIMIT_FRAMES;
+    stack->omitted = seen->omitted + (seen->count - stack->count);
+    memcpy(stack->frames, seen->frames, stack->count * sizeof stack->frames[0]);
+    return true;
+}
+
 /* --------------------------------------------------------------------------------- flush ---- */
 
 static bool is_followed(const void *owner, int64_t native_id)

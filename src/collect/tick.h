@@ -8,11 +8,13 @@
 #ifndef PYR_COLLECT_TICK_H
 #define PYR_COLLECT_TICK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
 #include "collect/collector.h"
 #include "model/facts.h"
+#include "unwind/own_stack.h"
 
 typedef struct pyr_tick pyr_tick;
 
@@ -34,10 +36,18 @@ void pyr_tick_enter(pyr_tick *tick);
 PYR_MUST_USE pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns,
                                      uint64_t random);
 
+/* The next tick looks at that thread, however idle it was. `tick`: a pyr_tick. */
+void pyr_tick_hurry(void *tick, pyr_addr thread_state);
+
+/* Where it stood at the last tick, with names of the tick's table, into the caller's storage, all
+ * but the epoch; false: it was not looked at. */
+bool pyr_tick_stack_of(const pyr_tick *tick, pyr_addr thread_state, pyr_own_stack *stack);
+
 /* Gives out everything that is open, up to now, so that the window adds up. */
 void pyr_tick_flush(pyr_tick *tick);
 
-/* Gives out the open runs, up to now; CPU that is not put on a stack yet stays carried. */
+/* The same for a recording that may never end: what is left in the accounts of threads that were
+ * not seen on a CPU lately stays there. */
 void pyr_tick_checkpoint(pyr_tick *tick);
 
 /* Takes names from `symbols` from now on; flush first. */

@@ -1,29 +1,47 @@
 /* Holders of locks, one after the other; see the header. Static memory, touched as it is used. */
 #include "collect/wait_holders.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
+#include "collect/lock.h"
 #include "collect/waits.h"
 
 enum {
     FRAMES = 64, /* kept of a stack, the leaf first */
     FIRST = -1,  /* whoever had the lock as the wait began */
     NOBODY = PYR_WAIT_SUCCESSORS,
+    TRIES = 1000, /* the sampler copies a stack meanwhile */
 };
 
-typedef struct successor {
+typedef struct kept_stack {
     const pyr_symbols *symbols;
     uint64_t epoch, thread_id, thread_native_id;
     uint32_t thread_name, labels, count, omitted;
     pyr_frame frames[FRAMES];
-} successor;
+} kept_stack;
+
+/* Whose the sights of a row are at the moment. */
+enum { SIGHTS_FREE, SIGHTS_OF_SAMPLER, SIGHTS_OF_WAITER };
+
+/* Where holders were seen to stand. The sampler's, until the wait ends. */
+typedef struct sights {
+    _Atomic int owner;
+    _Atomic uint32_t wait; /* number of the wait that goes on, counted by its thread */
+    uint32_t of_wait;      /* ... and of that which the rest is of */
+    uint32_t count;
+    uint32_t times[PYR_WAIT_SIGHTS];
+    kept_stack stacks[PYR_WAIT_SIGHTS];
+} sights;
 
 typedef struct wait_row {
     int64_t changed_ns; /* since then `current` has the lock */
     int current;
     int count;
     int64_t times_ns[PYR_WAIT_PARTS];
-    successor successors[PYR_WAIT_SUCCESSORS];
+    kept_stack successors[PYR_WAIT_SUCCESSORS];
+    bool has_sights; /* the waiter has taken them */
+    sights sights;
 } wait_row;
 
 static wait_row rows[PYR_WAITS];
@@ -36,6 +54,11 @@ void pyr_wait_holders_begin(int entry, int64_t now_ns)
         row->current = FIRST;
         row->count = 0;
         memset(row->times_ns, 0, sizeof row->times_ns);
+        atomic_fetch_add(&row->sights.wait, 1);
+        if (row->has_sights) {
+            row->has_sights = false;
+            atomic_store(&row->sights.owner, SIGHTS_FREE);
+        }
     }
 }
 
@@ -47,7 +70,7 @@ static void add_time(wait_row *row, int64_t now_ns)
     row->changed_ns = now_ns;
 }
 
-static void keep(successor *to, const pyr_own_stack *stack)
+static void keep(kept_stack *to, const pyr_own_stack *stack)
 {
     to->symbols = stack->symbols;
     to->epoch = stack->epoch;
@@ -60,7 +83,7 @@ static void keep(successor *to, const pyr_own_stack *stack)
     memcpy(to->frames, stack->frames, to->count * sizeof to->frames[0]);
 }
 
-static bool has_frames(const successor *one, const pyr_own_stack *stack)
+static bool has_frames(const kept_stack *one, const pyr_own_stack *stack)
 {
     uint32_t count = stack->count < FRAMES ? stack->count : FRAMES;
     return one->epoch == stack->epoch && one->count == count &&
@@ -99,17 +122,19 @@ void pyr_wait_holders_end(int entry, int64_t now_ns, int64_t times_ns[PYR_WAIT_P
 {
     memset(times_ns, 0, PYR_WAIT_PARTS * sizeof times_ns[0]);
     if (entry >= 0) {
-        add_time(&rows[entry], now_ns);
-        memcpy(times_ns, rows[entry].times_ns, sizeof rows[entry].times_ns);
+        wait_row *row = &rows[entry];
+        add_time(row, now_ns);
+        memcpy(times_ns, row->times_ns, sizeof row->times_ns);
+        for (int tries = 0; tries < TRIES && !row->has_sights; tries++) {
+            int free = SIGHTS_FREE;
+            row->has_sights =
+                atomic_compare_exchange_weak(&row->sights.owner, &free, SIGHTS_OF_WAITER);
+        }
     }
 }
 
-bool pyr_wait_holders_stack(int entry, unsigned part, pyr_own_stack *stack)
+static void give_back(const kept_stack *from, pyr_own_stack *stack)
 {
-    if (entry < 0 || part >= (unsigned)rows[entry].count) {
-        return false;
-    }
-    const successor *from = &rows[entry].successors[part];
     stack->symbols = from->symbols;
     stack->epoch = from->epoch;
     stack->thread_id = from->thread_id;
@@ -119,5 +144,103 @@ bool pyr_wait_holders_stack(int entry, unsigned part, pyr_own_stack *stack)
     stack->count = from->count;
     stack->omitted = from->omitted;
     memcpy(stack->frames, from->frames, from->count * sizeof from->frames[0]);
+}
+
+bool pyr_wait_holders_stack(int entry, unsigned part, pyr_own_stack *stack)
+{
+    if (entry < 0 || part >= (unsigned)rows[entry].count) {
+        return false;
+    }
+    give_back(&rows[entry].successors[part], stack);
     return true;
+}
+
+/* ----------------------------------------------------------------------------------- sights ----
+ */
+
+uint32_t pyr_wait_holders_seen(int entry, uint64_t native_id, uint32_t times[PYR_WAIT_SIGHTS])
+{
+    uint32_t sum = 0;
+    memset(times, 0, PYR_WAIT_SIGHTS * sizeof times[0]);
+    if (entry < 0 || !rows[entry].has_sights) {
+        return 0;
+    }
+    const sights *seen = &rows[entry].sights;
+    bool is_of_this = seen->of_wait == atomic_load((_Atomic uint32_t *)(uintptr_t)&seen->wait);
+    for (uint32_t at = 0; is_of_this && at < seen->count; at++) {
+        times[at] = seen->stacks[at].thread_native_id == native_id ? seen->times[at] : 0;
+        sum += times[at];
+    }
+    return sum;
+}
+
+void pyr_wait_holders_sight(int entry, unsigned which, pyr_own_stack *stack)
+{
+    give_back(&rows[entry].sights.stacks[which], stack);
+}
+
+/* More stacks than there is room for are left out: the others stand for them. */
+static void note(sights *seen, const pyr_own_stack *stack)
+{
+    for (uint32_t at = 0; at < seen->count; at++) {
+        if (seen->stacks[at].thread_native_id == stack->thread_native_id &&
+            has_frames(&seen->stacks[at], stack)) {
+            seen->times[at]++;
+            return;
+        }
+    }
+    if (seen->count < PYR_WAIT_SIGHTS) {
+        seen->times[seen->count] = 1;
+        keep(&seen->stacks[seen->count++], stack);
+    }
+}
+
+/* Notes it for one wait, if that goes on. */
+static void see(int entry, const void *lock, const pyr_own_stack *stack)
+{
+    sights *seen = &rows[entry].sights;
+    int free = SIGHTS_FREE;
+    if (atomic_compare_exchange_strong(&seen->owner, &free, SIGHTS_OF_SAMPLER)) {
+        uint32_t wait = atomic_load(&seen->wait);
+        if (seen->of_wait != wait) {
+            seen->of_wait = wait;
+            seen->count = 0;
+        }
+        if (pyr_waits_lock(entry) == lock) {
+            note(seen, stack);
+        }
+        atomic_store(&seen->owner, SIGHTS_FREE);
+    }
+}
+
+/* Who has what the entry waits for; 0: nobody, or not known. */
+static pyr_addr holder_of(int entry)
+{
+    const void *lock = pyr_waits_lock(entry);
+    return lock ? pyr_lock_holder(lock) : 0;
+}
+
+void pyr_wait_holders_each(void (*tell)(void *context, pyr_addr thread_state), void *context)
+{
+    pyr_addr told = 0;
+    for (int entry = 0; entry < PYR_WAITS && pyr_waits_count() > 0; entry++) {
+        pyr_addr holder = holder_of(entry);
+        if (holder != 0 && holder != told) {
+            told = holder;
+            tell(context, holder);
+        }
+    }
+}
+
+void pyr_wait_holders_look(pyr_wait_holders_find *find, void *context, pyr_own_stack *scratch)
+{
+    pyr_addr found = 0; /* whose stack is in `scratch`: many may wait for one */
+    for (int entry = 0; entry < PYR_WAITS && pyr_waits_count() > 0; entry++) {
+        const void *lock = pyr_waits_lock(entry);
+        pyr_addr holder = holder_of(entry);
+        if (holder != 0 && (holder == found || find(context, holder, scratch))) {
+            found = holder;
+            see(entry, lock, scratch);
+        }
+    }
 }

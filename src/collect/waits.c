@@ -103,6 +103,11 @@ int pyr_waits_next(const void *lock, int entry)
     return -1;
 }
 
+const void *pyr_waits_lock(int entry)
+{
+    return (const void *)atomic_load_explicit(&waited_for[entry], memory_order_relaxed);
+}
+
 pyr_addr pyr_waits_oldest(const void *lock)
 {
     int64_t oldest_ns = INT64_MAX;

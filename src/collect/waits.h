@@ -35,6 +35,9 @@ PYR_HOOK_SAFE void pyr_waits_hide(int entry);
 /* The next entry behind `entry` (-1: the first) that waits for the lock; -1: none. */
 PYR_HOOK_SAFE int pyr_waits_next(const void *lock, int entry);
 
+/* What the entry waits for; NULL: nothing. From any thread. */
+PYR_HOOK_SAFE const void *pyr_waits_lock(int entry);
+
 /* The thread state that waits for the lock since longest; 0 = none. */
 PYR_HOOK_SAFE pyr_addr pyr_waits_oldest(const void *lock);
 

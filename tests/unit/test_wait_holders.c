@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "collect/lock.h"
 #include "collect/wait_holders.h"
 #include "collect/waits.h"
 
@@ -120,6 +121,86 @@ static void without_an_entry(void **state)
     assert_false(pyr_wait_holders_stack(-1, 0, &stack));
 }
 
+/* Where the made-up holders stand. */
+static struct {
+    uint32_t function;
+    uint64_t thread;
+    int asked;
+} stands;
+
+static bool find(void *context, pyr_addr thread_state, pyr_own_stack *stack)
+{
+    (void)context;
+    stands.asked++;
+    *stack = stack_of(stands.function, stands.thread, 3);
+    return thread_state == 0x2000;
+}
+
+static void look(uint32_t function, uint64_t thread)
+{
+    static pyr_own_stack scratch;
+    stands.function = function;
+    stands.thread = thread;
+    pyr_wait_holders_look(find, NULL, &scratch);
+}
+
+static void count_holder(void *context, pyr_addr thread_state)
+{
+    assert_int_equal(thread_state, 0x2000);
+    (*(int *)context)++;
+}
+
+static void what_holders_do(void **state)
+{
+    (void)state;
+    pyr_own_stack stack;
+    int64_t times_ns[PYR_WAIT_PARTS];
+    uint32_t times[PYR_WAIT_SIGHTS];
+    int told = 0;
+    pyr_held *held = pyr_lock_note(&lock, 0x2000);
+    int entry = wait_for(&lock, 1000);
+    int beside = wait_for(&lock, 1000);
+    int elsewhere = wait_for(&other, 1000);
+    pyr_wait_holders_each(count_holder, &told);
+    assert_int_equal(told, 1);
+    look(5, 77);
+    assert_int_equal(stands.asked, 1); /* once for both */
+    look(5, 77);
+    look(6, 77);
+    look(6, 78); /* another thread has it */
+    pyr_held_note_release(held);
+    look(7, 77); /* nobody has */
+    pyr_waits_hide(entry);
+    pyr_wait_holders_end(entry, 2000, times_ns);
+    assert_int_equal(pyr_wait_holders_seen(entry, 77, times), 3);
+    assert_int_equal(times[0], 2);
+    assert_int_equal(times[1], 1);
+    assert_int_equal(times[2], 0);
+    pyr_wait_holders_sight(entry, 1, &stack);
+    assert_int_equal(stack.frames[0].function, 6);
+    assert_int_equal(stack.thread_id, 77);
+    assert_int_equal(pyr_wait_holders_seen(entry, 78, times), 1);
+    assert_int_equal(times[2], 1);
+    assert_int_equal(pyr_wait_holders_seen(entry, 79, times), 0);
+    pyr_wait_holders_end(elsewhere, 2000, times_ns);
+    assert_int_equal(pyr_wait_holders_seen(elsewhere, 77, times), 0);
+    assert_int_equal(pyr_wait_holders_seen(-1, 77, times), 0);
+    pyr_waits_remove(entry);
+    pyr_waits_remove(elsewhere);
+    /* More stacks than there is room for; and the next wait begins with nothing. */
+    (void)pyr_lock_note(&lock, 0x2000);
+    for (uint32_t function = 10; function < 30; function++) {
+        look(function, 77);
+    }
+    pyr_wait_holders_end(beside, 3000, times_ns);
+    assert_int_equal(pyr_wait_holders_seen(beside, 77, times), PYR_WAIT_SIGHTS - 3 + 3);
+    pyr_waits_remove(beside);
+    pyr_wait_holders_begin(beside, 4000);
+    pyr_wait_holders_end(beside, 4000, times_ns);
+    assert_int_equal(pyr_wait_holders_seen(beside, 77, times), 0);
+    pyr_held_note_release(pyr_held_place(&lock));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +208,7 @@ int main(void)
         cmocka_unit_test(more_than_there_is_room_for),
         cmocka_unit_test(deep_stacks_keep_their_leaf),
         cmocka_unit_test(without_an_entry),
+        cmocka_unit_test(what_holders_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
