@@ -78,14 +78,17 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
         int64_t weight = pyr_countdown_weight(&pyr_lock_countdown);
         int64_t carry = 0;
         uint32_t cost = 1;
+        bool is_seen = false;
+        pyr_lock_known_name known = {0};
         pyr_own_stack stack;
         pyr_collector_enter(&self->context);
         if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) == PYR_OK) {
             cost = pyr_own_stack_cost(&stack);
             pyr_lock_count(&self->acquired, weight);
-            bool is_seen = !pyr_left_out_matches(self->left_out, &stack);
-            uint32_t name = is_seen ? pyr_lock_name(self, object, thread_state, &stack) : 0;
+            is_seen = !pyr_left_out_matches(self->left_out, &stack);
             if (is_seen) {
+                uint32_t name = pyr_lock_name(self, object, thread_state, &stack);
+                known = (pyr_lock_known_name){(uint32_t)stack.epoch, name};
                 pyr_lock_samples_give(&self->samples,
                                       &(pyr_lock_event){.kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE,
                                                         .stack = &stack,
@@ -94,20 +97,21 @@ void pyr_lock_sample(const void *lock, const void *object, pyr_lock_type type,
                                                         .count = weight,
                                                         .end_ns = now_ns});
             }
-            if (lock && is_seen) {
-                uintptr_t holder = pyr_lock_is_of_tasks(type) ? (uintptr_t)lock : thread_state;
-                pyr_hold_room_add(&draw->room, now_ns, weight, (uintptr_t)lock, holder);
-                pyr_lock_mark(pyr_held_place(lock), weight,
-                              (pyr_lock_known_name){(uint32_t)stack.epoch, name},
-                              pyr_clock_monotonic_ns());
-            }
         } else {
             carry = weight;
             pyr_lock_count(&self->missed, 1);
         }
         pyr_collector_leave(&self->context);
+        bool is_hold = lock && is_seen;
+        if (is_hold) {
+            uintptr_t holder = pyr_lock_is_of_tasks(type) ? (uintptr_t)lock : thread_state;
+            pyr_hold_room_add(&draw->room, now_ns, weight, (uintptr_t)lock, holder);
+        }
         pyr_lock_pace_sampled(&draw->pace, now_ns, cost);
         pyr_countdown_go_on(&pyr_lock_countdown, pyr_lock_pace_mean(&draw->pace), carry);
+        if (is_hold) { /* the last thing: what is ours is no part of the hold */
+            pyr_lock_mark(pyr_held_place(lock), weight, known, pyr_clock_monotonic_ns());
+        }
     } else {
         pyr_countdown_stop(&pyr_lock_countdown);
     }
