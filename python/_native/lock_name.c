@@ -83,19 +83,26 @@ static void say(search *to, const char *file, int line, const char *owner, const
 
 /* Whether attributes of the object may be locks, and can be read without running code: not those of
  * numbers, texts, lists and modules. */
-static bool is_readable(const PyObject *object)
+static bool is_readable(PyObject *object)
 {
-    const PyTypeObject *type = Py_TYPE(object);
+    const PyTypeObject *type = PyType_Check(object) ? (PyTypeObject *)object : Py_TYPE(object);
+    if (PyType_Check(object)) {
+        return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    }
     return type->tp_getattro == PyObject_GenericGetAttr &&
            (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
 }
 
-/* The value of an attribute that lies in the object itself, which is readable; a new reference,
- * NULL = it has none that can be read without running code. */
+/* The value of an attribute that lies in the object, which is readable, or in its class; a new
+ * reference, NULL = it has none that can be read without running code. */
 static PyObject *attribute_of(PyObject *object, PyObject *name)
 {
+    if (PyType_Check(object)) {
+        return Py_XNewRef(_PyType_Lookup((PyTypeObject *)object, name));
+    }
     const PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name); /* borrowed */
-    if (in_class != NULL && !Py_IS_TYPE(in_class, &PyMemberDescr_Type)) {
+    if (in_class != NULL && Py_TYPE(in_class)->tp_descr_get != NULL &&
+        !Py_IS_TYPE(in_class, &PyMemberDescr_Type)) {
         return NULL;
     }
     PyObject *value = PyObject_GenericGetAttr(object, name);
@@ -116,10 +123,11 @@ static Py_ssize_t names_of(const PyCodeObject *code)
     return count < MOST_NAMES ? count : MOST_NAMES;
 }
 
-/* Says that an object has the target in an attribute. Its class is where __init__ is. */
+/* Says that an object, or a class, has the target in an attribute. The class is where __init__ is.
+ */
 static void say_attribute(search *to, const PyCodeObject *code, PyObject *object, PyObject *name)
 {
-    PyTypeObject *type = Py_TYPE(object);
+    PyTypeObject *type = PyType_Check(object) ? (PyTypeObject *)object : Py_TYPE(object);
     const char *dot = strrchr(type->tp_name, '.');
     PyObject *init_name = PyUnicode_FromString("__init__");
     PyObject *init = init_name != NULL ? _PyType_Lookup(type, init_name) : NULL;

@@ -119,7 +119,8 @@ static int convert(pyr_input *input, const pyr_select_arguments *select, const f
     }
     conversion->input = input;
     conversion->selection = &selection;
-    code = pyr_output_open(&output, out);
+    code = pyr_input_spare(input, out);
+    code = code == PYR_EXIT_GOOD ? pyr_output_open(&output, out) : code;
     if (code != PYR_EXIT_GOOD) {
         return code;
     }

@@ -237,6 +237,12 @@ static int find_growth(const comparison *view)
                                  "count the samples of %s; choose another --type",
                                  diff->type);
     }
+    if (diff->whole.before == 0 && diff->whole.after == 0) {
+        return pyr_message_wrong(
+            "--fail-on has nothing to compare: neither side has a sample of %s "
+            "that these options choose",
+            diff->type);
+    }
     if (grew(view, &diff->whole)) {
         tell(view, "all together", &diff->whole);
         findings++;

@@ -404,6 +404,7 @@ int pyr_command_flamegraph(int argc, char **argv)
     }
     select.parked = true;
     int code = pyr_input_open(&input, argv, count, PYR_INPUT_SUMS);
+    code = code == PYR_EXIT_GOOD ? pyr_input_spare(&input, out) : code;
     if (code == PYR_EXIT_GOOD) {
         code = make_page(&input, &select, argv[0], out);
     }

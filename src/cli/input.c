@@ -26,6 +26,7 @@
 
 enum {
     FOLDER_FILES_MAXIMUM = 100000,
+    FILES_MAXIMUM = 1 << 20,
     PATH_BYTES = 4200,
     READ_BYTES = 1 << 20,
     LARGE_BYTES = 1 << 23, /* takes more than a second */
@@ -152,12 +153,35 @@ static int merge_batch(loader *load)
     return PYR_EXIT_GOOD;
 }
 
+/* What tells a file from any other; false: it is none, or one that can be read but once. */
+static bool identify(const char *path, uint64_t *identity)
+{
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return false;
+    }
+    const uint64_t parts[] = {about.st_dev, about.st_ino};
+    *identity = pyr_hash_bytes(parts, sizeof parts, 0);
+    return true;
+}
+
 static int add_file(loader *load, const char *path)
 {
     pyr_profile *profile = NULL;
+    uint64_t identity, known;
+    bool is_file = identify(path, &identity);
+    if (is_file && pyr_map_get(load->input->files, identity, &known)) {
+        pyr_message_note("%s was given twice; it counts once", path);
+        return PYR_EXIT_GOOD;
+    }
     int code = read_profile(path, &profile);
     if (code != PYR_EXIT_GOOD) {
         return code;
+    }
+    if (is_file && pyr_map_put(load->input->files, identity, 0) != PYR_OK) {
+        pyr_profile_free(profile);
+        load->failed = true;
+        return pyr_message_no_memory();
     }
     pyr_background_add(&load->input->background, profile, path);
     load->input->file_count++;
@@ -303,8 +327,10 @@ int pyr_input_open(pyr_input *input, char *const *paths, size_t count, pyr_input
 {
     *input = (pyr_input){0};
     loader load = {.input = input, .form = form};
-    int code =
-        pyr_background_init(&input->background) == PYR_OK ? PYR_EXIT_GOOD : pyr_message_no_memory();
+    input->files = pyr_map_new(FILES_MAXIMUM);
+    int code = pyr_background_init(&input->background) == PYR_OK && input->files != NULL
+                   ? PYR_EXIT_GOOD
+                   : pyr_message_no_memory();
     pyr_message_progress_start();
     for (size_t index = 0; index < count && code == PYR_EXIT_GOOD; index++) {
         pyr_message_progress("reading profile", index + 1, count);
@@ -327,6 +353,19 @@ int pyr_input_open(pyr_input *input, char *const *paths, size_t count, pyr_input
 void pyr_input_close(pyr_input *input)
 {
     pyr_profile_free(input->profile);
+    pyr_map_free(input->files);
     pyr_background_fini(&input->background);
     *input = (pyr_input){0};
+}
+
+int pyr_input_spare(const pyr_input *input, const char *path)
+{
+    uint64_t identity, known;
+    if (path != NULL && strcmp(path, "-") != 0 && identify(path, &identity) &&
+        pyr_map_get(input->files, identity, &known)) {
+        return pyr_message_wrong("%s is one of the profiles that are read; choose another place "
+                                 "with -o",
+                                 path);
+    }
+    return PYR_EXIT_GOOD;
 }

@@ -376,7 +376,7 @@ int pyr_command_locks(int argc, char **argv)
         .command = "locks",
         .operands = "FILE...",
         .about = "Shows which threads waited for locks and because of whom: the line that waited, "
-                 "the line that\nhad the lock when the wait began, and the lock. Then who takes "
+                 "the line\nthat had the lock meanwhile, and the lock. Then who takes "
                  "locks, how often, and for how\nlong. Threads that wait to be woken are left "
                  "out, and waits that are not over.\n",
         .options = options,

@@ -31,9 +31,10 @@ int pyr_output_close(pyr_output *output, int code)
     if (output->file == NULL) {
         return code;
     }
+    bool failed = ferror(output->file) != 0; /* before: what it was is not known any more */
     errno = 0;
-    bool good = fflush(output->file) == 0 && !ferror(output->file);
-    int error = errno;
+    bool good = fflush(output->file) == 0 && !failed;
+    int error = errno != 0 ? errno : EIO;
     struct stat about;
     bool regular =
         output->path != NULL && fstat(fileno(output->file), &about) == 0 && S_ISREG(about.st_mode);

@@ -68,15 +68,9 @@ static bool is_in(const place *one, const char *file, size_t length)
     return false;
 }
 
-bool pyr_left_out_matches(const pyr_left_out *left_out, const pyr_own_stack *stack)
+static bool is_left_out(const pyr_left_out *left_out, const char *file, size_t length)
 {
     static const char import_system[] = "<frozen importlib._bootstrap>";
-    if (stack->count == 0) {
-        return false;
-    }
-    size_t length;
-    pyr_function function = pyr_symbols_get(stack->symbols, stack->frames[0].function);
-    const char *file = pyr_symbols_text(stack->symbols, function.file, &length);
     if (length == sizeof import_system - 1 && memcmp(file, import_system, length) == 0) {
         return true;
     }
@@ -84,6 +78,35 @@ bool pyr_left_out_matches(const pyr_left_out *left_out, const pyr_own_stack *sta
         if (is_in(&left_out->places[i], file, length)) {
             return true;
         }
+    }
+    return false;
+}
+
+/* Whether a file only takes locks for its callers. */
+static bool is_in_between(const char *file, size_t length)
+{
+    static const char *const files[] = {"/threading.py", "/queue.py",
+                                        "/multiprocessing/synchronize.py", "/asyncio/locks.py"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        size_t end = strlen(files[i]);
+        if (length >= end && memcmp(file + length - end, files[i], end) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pyr_left_out_matches(const pyr_left_out *left_out, const pyr_own_stack *stack)
+{
+    bool is_inside = true;
+    for (uint32_t frame = 0; frame < stack->count && is_inside; frame++) {
+        size_t length;
+        pyr_function function = pyr_symbols_get(stack->symbols, stack->frames[frame].function);
+        const char *file = pyr_symbols_text(stack->symbols, function.file, &length);
+        if (is_left_out(left_out, file, length)) {
+            return true;
+        }
+        is_inside = is_in_between(file, length);
     }
     return false;
 }

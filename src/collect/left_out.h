@@ -17,7 +17,8 @@ typedef struct pyr_left_out pyr_left_out;
 pyr_left_out *pyr_left_out_new(const char *modules);
 void pyr_left_out_free(pyr_left_out *left_out);
 
-/* Whether the leaf of the stack is in such a place: in the file of a module or of one inside it. */
+/* Whether the leaf of the stack is in such a place: in the file of a module or of one inside it;
+ * or, where it is in a module that takes locks for others (threading, queue), its caller. */
 PYR_HOOK_SAFE bool pyr_left_out_matches(const pyr_left_out *left_out, const pyr_own_stack *stack);
 
 #endif

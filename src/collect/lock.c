@@ -157,7 +157,9 @@ void pyr_lock_sample_release(pyr_held *held, const void *object, pyr_lock_type t
     pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
     pyr_own_stack stack;
     if (self && is_hold) {
-        if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) == PYR_OK) {
+        if (pyr_own_stack_walk(self->context.own_stacks, thread_state, &stack) != PYR_OK) {
+            pyr_lock_count(&self->missed, 1);
+        } else if (!pyr_left_out_matches(self->left_out, &stack)) {
             pyr_lock_count(&self->released, weight);
             pyr_lock_samples_give(
                 &self->samples,
@@ -168,8 +170,6 @@ void pyr_lock_sample_release(pyr_held *held, const void *object, pyr_lock_type t
                                   .value = pyr_hold_room_take(&self->draw.room, hold_ns, weight),
                                   .count = weight,
                                   .end_ns = now_ns});
-        } else {
-            pyr_lock_count(&self->missed, 1);
         }
     }
     pyr_gate_leave(&pyr_lock_gate);

@@ -8,6 +8,7 @@
 #include "collect/tick.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -294,6 +295,15 @@ static void sync_threads(pyr_tick *tick)
     }
 }
 
+static void name_thread(pyr_tick *tick, pyr_followed *thread, const char *name, size_t length)
+{
+    thread->name = pyr_symbols_string(tick->follow.symbols, name, length);
+    if (tick->own_stacks) {
+        pyr_own_stacks_name_thread(tick->own_stacks, thread->ref.native_id, tick->follow.symbols,
+                                   thread->name);
+    }
+}
+
 /* Reads the names of one interpreter's threads. */
 static void name_interpreter(pyr_tick *tick, pyr_addr interpreter)
 {
@@ -303,20 +313,21 @@ static void name_interpreter(pyr_tick *tick, pyr_addr interpreter)
         size_t length;
         const char *name = pyr_thread_names_get(tick->names, tick->followed[i].ref.ident, &length);
         if (name && length > 0 && tick->followed[i].ref.interpreter == interpreter) {
-            tick->followed[i].name = pyr_symbols_string(tick->follow.symbols, name, length);
-            if (tick->own_stacks) {
-                pyr_own_stacks_name_thread(tick->own_stacks, tick->followed[i].ref.native_id,
-                                           tick->follow.symbols, tick->followed[i].name);
-            }
+            name_thread(tick, &tick->followed[i], name, length);
         }
     }
 }
 
 static void name_threads(pyr_tick *tick)
 {
+    static const char main_thread[] = "MainThread"; /* so `threading` will call it, if imported */
     pyr_addr named[NAMED_INTERPRETERS];
     size_t count = 0;
+    uint64_t own = (uint64_t)getpid();
     for (size_t i = 0; i < tick->count; i++) {
+        if (tick->followed[i].name == 0 && tick->followed[i].ref.native_id == own) {
+            name_thread(tick, &tick->followed[i], main_thread, sizeof main_thread - 1);
+        }
         pyr_addr interpreter = tick->followed[i].ref.interpreter;
         bool done = false;
         for (size_t k = 0; k < count && !done; k++) {

@@ -60,7 +60,7 @@
     X(LOCK_ENABLED, BOOL, "true", "", "", "DD_PROFILING_LOCK_ENABLED",                             \
       "The lock collector: waits for locks, and who held them.")                                   \
     X(LOCK_EXCLUDE_MODULES, LIST, "", "", "", "DD_PROFILING_LOCK_EXCLUDE_MODULES",                 \
-      "Modules whose locks are left out.")                                                         \
+      "Modules that take locks which are left out.")                                               \
     X(EXCEPTION_ENABLED, BOOL, "true", "", "", "DD_PROFILING_EXCEPTION_ENABLED",                   \
       "The exception collector: what is raised, where, and whether it is caught. Needs "           \
       "sys.monitoring; without it the label `handling exception` says what is being handled.")     \

@@ -196,3 +196,30 @@ def test_numbers_at_the_ends_of_their_range(command, tmp_path, time_ns, value, e
         done = call(*words, *paths, text=False)
         assert done.returncode in (0, 2), done
         assert b"runtime error" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["flamegraph"], ["convert", "-f", "collapsed"]])
+def test_what_is_read_is_not_written_over(tmp_path, shop, words):
+    whole = shop.read_bytes()
+    link = tmp_path / "link.pprof"
+    link.symlink_to(shop)
+    for out in shop, link:
+        line = wrong(*words, shop, "-o", out)
+        assert "is one of the profiles that are read; choose another place with -o" in line
+        assert shop.read_bytes() == whole
+
+
+def test_a_profile_given_twice_counts_once(tmp_path, shop):
+    once = good("report", "--json", shop)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "same.pprof").symlink_to(shop)
+    for paths in [shop, shop], [shop, tmp_path / "folder"]:
+        done = call("report", "--json", *paths)
+        assert (done.returncode, done.stdout) == (0, once)
+        assert "was given twice; it counts once" in done.stderr
+
+
+def test_a_full_device_says_what_is_wrong(shop):
+    for words in ["flamegraph"], ["convert", "-f", "speedscope"]:
+        line = wrong(*words, shop, "-o", "/dev/full")
+        assert "could not be written whole" in line and "Success" not in line

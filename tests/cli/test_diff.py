@@ -88,6 +88,14 @@ def test_fail_on(tmp_path, limit, code):
     assert "parse" not in done.stderr
 
 
+@pytest.mark.parametrize("chosen", [["--focus", "no such name"], ["--thread", "nobody"]])
+def test_a_gate_of_nothing_does_not_pass(tmp_path, chosen):
+    before = service(tmp_path / "a.pprof", 1, parse=0.5, render=0.5)
+    done = call("diff", before, before, "--fail-on", "5%", *chosen)
+    assert done.returncode == 2
+    assert "--fail-on has nothing to compare" in done.stderr
+
+
 def test_fail_on_sees_growth_of_everything(tmp_path):
     before = service(tmp_path / "a.pprof", 1, seconds=60, a=0.5, b=0.5)
     profile = new_profile()

@@ -20,6 +20,11 @@ def names_of(done, function):
     return found - {"mixins.py:0:_global_lock"}  # asyncio's own, as a lock meets its loop
 
 
+def ends(name):
+    """The name without its file and line."""
+    return name and name.split(":")[-1]
+
+
 def test_attributes_and_variables(tmp_path):
     done = run(
         tmp_path,
@@ -129,6 +134,42 @@ profiler.stop()
     assert names_of(done, "takes") == {"program.py:9:Pool.lock"}
 
 
+def test_attributes_of_classes(tmp_path):
+    """However they are reached, and nothing is run to find them."""
+    done = run(
+        tmp_path,
+        START
+        + """
+import abc
+never = 0
+class Asked:
+    def __get__(self, instance, owner): raise SystemExit("a descriptor was asked")
+class Pool:
+    asked = Asked()
+    shared = threading.Lock()
+    def by_self(self):
+        with self.shared: pass
+        never and self.asked
+    @classmethod
+    def by_class(cls):
+        with cls.shared: pass
+        never and cls.asked
+class Below(Pool, abc.ABC): pass
+def by_name():
+    with Pool.shared: pass
+    never and Pool.asked
+def inherited():
+    with Below.shared: pass
+for _ in range(20):
+    Pool().by_self(); Pool.by_class(); by_name(); inherited()
+""",
+    )
+    assert (done.code, done.err) == (0, "")
+    for function in "Pool.by_self", "Pool.by_class", "by_name":
+        assert {ends(name) for name in names_of(done, function)} == {"Pool.shared"}, function
+    assert {ends(name) for name in names_of(done, "inherited")} == {"Below.shared"}
+
+
 def test_waiters_and_holders_have_it(tmp_path):
     done = run(
         tmp_path,
@@ -149,7 +190,8 @@ profiler.stop()
         (sample,) = [
             s
             for s in done.samples()
-            if s.values[value] and s.labels["wait kind"] == "mutex"
+            if s.values[value]
+            and s.labels["wait kind"] == "mutex"
             # On a busy machine a thread's start waits, too.
             and {"waiter", "holder"}.intersection(name for name, _, _ in s.stack)
         ]

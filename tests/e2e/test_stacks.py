@@ -169,6 +169,30 @@ finished.acquire()
             assert sample.labels["thread name"] == "early"
 
 
+def test_the_main_thread_has_one_name(tmp_path):
+    """Also before anything imports `threading`, which knows it."""
+    done = run(
+        tmp_path,
+        """
+import sys, time, pyrometer.auto
+def burn(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: pass
+def before(): burn(0.3)
+def after(): burn(0.2)
+assert "threading" not in sys.modules
+before()
+import threading
+after()
+""",
+    )
+    assert (done.code, done.err) == (0, "")
+    for function in "before", "after":
+        seen = [s for s in done.samples() if function in python_names(s.stack)]
+        names = {sample.labels["thread name"] for sample in seen}
+        assert names == {"MainThread"}, (function, names)
+
+
 def test_br_083_coroutines_in_order(tmp_path):
     done = run(
         tmp_path,

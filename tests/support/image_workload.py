@@ -57,7 +57,6 @@ class Service:
         await self.innermost(ready)
 
 
-
 def coroutines(ready):
     asyncio.run(Service().middle(ready))
 
@@ -110,8 +109,10 @@ def executed(ready):
 
 
 def ñandú(ready):
-    exec(compile("def 模块():\n sleep(ready)\n模块()", "/srv/模块.py", "exec"),
-         {"sleep": sleep, "ready": ready})
+    exec(
+        compile("def 模块():\n sleep(ready)\n模块()", "/srv/模块.py", "exec"),
+        {"sleep": sleep, "ready": ready},
+    )
 
 
 def wide(ready):

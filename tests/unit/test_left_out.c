@@ -39,6 +39,27 @@ static void test_modules(void **state)
     pyr_left_out_free(left_out);
 }
 
+/* A Condition takes its lock in threading.py, for whoever uses it. */
+static void test_callers(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"/lib/threading.py", "/lib/threading.py", "/app/b.py",
+                                        "/app/a.py"};
+    pyr_own_stack stack = {.symbols = symbols, .count = 4};
+    for (uint32_t i = 0; i < 4; i++) {
+        stack.frames[i].function =
+            pyr_symbols_function(symbols, "f", 1, files[i], strlen(files[i]), 1);
+    }
+    pyr_left_out *left_out = pyr_left_out_new("b");
+    assert_true(pyr_left_out_matches(left_out, &stack));
+    pyr_left_out_free(left_out);
+    left_out = pyr_left_out_new("a");
+    assert_false(pyr_left_out_matches(left_out, &stack)); /* only calls who does */
+    stack.count = 2;
+    assert_false(pyr_left_out_matches(left_out, &stack));
+    pyr_left_out_free(left_out);
+}
+
 static void test_none_and_too_many(void **state)
 {
     (void)state;
@@ -67,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_callers),
         cmocka_unit_test(test_none_and_too_many),
     };
     symbols = pyr_symbols_new();
