@@ -143,17 +143,18 @@ PYR_HOOK_SAFE static inline pyr_addr pyr_lock_holder(const void *lock)
  * handed to who waits for it longest, and has not run yet. */
 PYR_HOOK_SAFE pyr_addr pyr_lock_holder_or_heir(const void *lock, pyr_addr thread_state);
 
-/* A wait, in the waiting thread's storage. */
+/* A wait, in the waiting thread's storage: small, since handlers of signals may wait within it. */
 typedef struct pyr_lock_wait {
     int64_t began_ns;
     const void *lock;
     const void *object; /* what it is named by; NULL = it has no name */
     pyr_lock_type type;
-    bool parks;           /* it waits to be woken */
-    bool has_holder;      /* whoever held the lock when the wait began is known */
-    int entry;            /* in the table of waits; -1 = none */
-    pyr_own_stack waiter; /* as the wait began: it does not move meanwhile */
-    pyr_own_stack holder; /* when has_holder */
+    bool parks;             /* it waits to be woken */
+    bool has_holder;        /* whoever held the lock when the wait began is known */
+    int entry;              /* in the table of waits; -1 = none */
+    bool is_cut;            /* the waiter's stack is longer than what is kept of it */
+    pyr_short_stack waiter; /* as the wait began: it does not move meanwhile. Epoch 0: not here */
+    pyr_short_stack holder; /* when has_holder */
 } pyr_lock_wait;
 
 /* The calling thread is going to wait: with the GIL, just before. `holder`: the thread state of

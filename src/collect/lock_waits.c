@@ -95,36 +95,49 @@ pyr_addr pyr_lock_holder_or_heir(const void *lock, pyr_addr thread_state)
     return holder != thread_state ? holder : 0;
 }
 
+/* The stacks of who waits and of who has the lock. Whole ones are here only as long as this takes.
+ */
+static __attribute__((noinline)) void walk_both(pyr_lock_wait *wait, pyr_addr thread_state,
+                                                pyr_addr holder, bool has_timeout)
+{
+    pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
+    pyr_own_stack stack;
+    if (self) {
+        pyr_own_stacks *stacks = self->context.own_stacks;
+        pyr_collector_enter(&self->context);
+        if (pyr_own_stack_walk(stacks, thread_state, &stack) == PYR_OK) {
+            wait->parks = is_at_park(&stack, wait->type);
+            pyr_short_stack_keep(&wait->waiter, &stack);
+            if (!wait->parks && has_one_holder(wait->type)) {
+                int64_t now_ns = pyr_clock_monotonic_ns();
+                wait->entry = pyr_waits_add(wait->lock, thread_state, now_ns, has_timeout, &stack);
+                pyr_wait_holders_begin(wait->entry, now_ns);
+            }
+            wait->is_cut = wait->waiter.count < stack.count;
+        }
+        wait->has_holder = holder != 0 && pyr_own_stack_walk(stacks, holder, &stack) == PYR_OK;
+        if (wait->has_holder) {
+            pyr_short_stack_keep(&wait->holder, &stack);
+        }
+        pyr_collector_leave(&self->context);
+    }
+    pyr_gate_leave(&pyr_lock_gate);
+}
+
 void pyr_lock_wait_begin(pyr_lock_wait *wait, const void *lock, pyr_lock_type type,
                          pyr_addr thread_state, pyr_addr holder, bool has_timeout)
 {
     wait->lock = wait->object = lock;
     wait->type = type;
     wait->entry = -1;
-    wait->has_holder = false;
+    wait->has_holder = wait->is_cut = false;
     wait->waiter.epoch = 0;
     wait->parks = pyr_lock_holder(lock) == thread_state;
     if (wait->parks) { /* it took the lock itself: threads may hand work to and fro like this */
         wait->began_ns = pyr_clock_monotonic_ns();
         return;
     }
-    pyr_lock_state *self = pyr_gate_enter(&pyr_lock_gate);
-    if (self) {
-        pyr_own_stacks *stacks = self->context.own_stacks;
-        pyr_collector_enter(&self->context);
-        if (pyr_own_stack_walk(stacks, thread_state, &wait->waiter) == PYR_OK) {
-            wait->parks = is_at_park(&wait->waiter, type);
-        }
-        if (wait->waiter.epoch != 0 && !wait->parks && has_one_holder(type)) {
-            int64_t now_ns = pyr_clock_monotonic_ns();
-            wait->entry = pyr_waits_add(lock, thread_state, now_ns, has_timeout, &wait->waiter);
-            pyr_wait_holders_begin(wait->entry, now_ns);
-        }
-        wait->has_holder =
-            holder != 0 && pyr_own_stack_walk(stacks, holder, &wait->holder) == PYR_OK;
-        pyr_collector_leave(&self->context);
-    }
-    pyr_gate_leave(&pyr_lock_gate);
+    walk_both(wait, thread_state, holder, has_timeout);
     wait->began_ns = pyr_clock_monotonic_ns();
 }
 
@@ -137,7 +150,7 @@ bool pyr_lock_wait_late(pyr_lock_wait *wait, const void *lock, pyr_lock_type typ
     wait->lock = wait->object = lock;
     wait->type = type;
     wait->entry = -1;
-    wait->parks = wait->has_holder = false;
+    wait->parks = wait->has_holder = wait->is_cut = false;
     wait->waiter.epoch = 0;
     return true;
 }
@@ -151,14 +164,22 @@ bool pyr_lock_wait_drop(pyr_lock_wait *wait)
     return true;
 }
 
+/* A wait that is over, with whole stacks. */
+typedef struct whole_wait {
+    const pyr_lock_wait *of;
+    bool has_holder;
+    pyr_own_stack waiter; /* epoch 0: not walked yet */
+    pyr_own_stack holder; /* when has_holder; then scratch */
+} whole_wait;
+
 /* Gives a part of a wait, and beside it whoever had the lock meanwhile, if that is known. */
-static void give_part(pyr_lock_state *self, pyr_lock_event event, const pyr_lock_wait *wait,
+static void give_part(pyr_lock_state *self, pyr_lock_event event, const whole_wait *wait,
                       bool has_holder)
 {
-    bool pairs = has_holder && !wait->parks && wait->holder.epoch == wait->waiter.epoch;
+    bool pairs = has_holder && !wait->of->parks && wait->holder.epoch == wait->waiter.epoch;
     event.kind = PYR_SAMPLE_KIND_LOCK_ACQUIRE;
     event.stack = &wait->waiter;
-    event.pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->object) : 0;
+    event.pair = pairs ? pyr_lock_pair(&wait->waiter, &wait->holder, wait->of->object) : 0;
     pyr_lock_samples_give(&self->samples, &event);
     if (pairs) {
         event.kind = PYR_SAMPLE_KIND_LOCK_HOLDER;
@@ -169,12 +190,13 @@ static void give_part(pyr_lock_state *self, pyr_lock_event event, const pyr_lock
 }
 
 /* The same, divided among the stacks that the thread was seen with meanwhile which has the lock. */
-static void give_share(pyr_lock_state *self, pyr_lock_event event, pyr_lock_wait *wait,
+static void give_share(pyr_lock_state *self, pyr_lock_event event, whole_wait *wait,
                        bool has_holder)
 {
     uint32_t times[PYR_WAIT_SIGHTS];
     uint32_t left =
-        has_holder ? pyr_wait_holders_seen(wait->entry, wait->holder.thread_native_id, times) : 0;
+        has_holder ? pyr_wait_holders_seen(wait->of->entry, wait->holder.thread_native_id, times)
+                   : 0;
     if (left == 0) {
         give_part(self, event, wait, has_holder);
     }
@@ -182,7 +204,7 @@ static void give_share(pyr_lock_state *self, pyr_lock_event event, pyr_lock_wait
         if (times[which] > 0) {
             int64_t rest_ns = event.value;
             event.value = (int64_t)((double)rest_ns * times[which] / left);
-            pyr_wait_holders_sight(wait->entry, which, &wait->holder);
+            pyr_wait_holders_sight(wait->of->entry, which, &wait->holder);
             give_part(self, event, wait, true);
             left -= times[which];
             event.value = rest_ns - event.value;
@@ -193,21 +215,23 @@ static void give_share(pyr_lock_state *self, pyr_lock_event event, pyr_lock_wait
 
 /* A wait with its stack, divided among those that had the lock meanwhile; it counts with the first.
  * False: there was no stack to be had, and nothing is given. */
-static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread_state,
-                      int64_t end_ns, pyr_sums sums)
+static bool give_wait(pyr_lock_state *self, whole_wait *wait, pyr_addr thread_state, int64_t end_ns,
+                      pyr_sums sums)
 {
-    /* Not walked yet, or named by a table that is not current any more. */
-    if (wait->waiter.epoch != pyr_own_stacks_epoch(self->context.own_stacks) &&
+    /* Not walked yet, not to the end, or named by a table that is not current any more. */
+    bool is_whole =
+        !wait->of->is_cut && wait->waiter.epoch == pyr_own_stacks_epoch(self->context.own_stacks);
+    if (!is_whole &&
         pyr_own_stack_walk(self->context.own_stacks, thread_state, &wait->waiter) != PYR_OK) {
         return false;
     }
     if (pyr_left_out_matches(self->left_out, &wait->waiter)) {
         return true;
     }
-    int64_t waited_ns = end_ns - wait->began_ns;
+    int64_t waited_ns = end_ns - wait->of->began_ns;
     int64_t parts_ns[PYR_WAIT_PARTS];
     int64_t first_ns = sums.time_ns;
-    pyr_wait_holders_end(wait->entry, end_ns, parts_ns);
+    pyr_wait_holders_end(wait->of->entry, end_ns, parts_ns);
     for (unsigned part = 0; part < PYR_WAIT_PARTS; part++) {
         /* What is given may stand for other waits too, of which nothing else is known. */
         double share = waited_ns > 0 ? (double)parts_ns[part] / (double)waited_ns : 0;
@@ -216,10 +240,10 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
         first_ns -= parts_ns[part];
     }
     pyr_lock_event event = {
-        .type = wait->type,
-        .name = pyr_lock_name(self, wait->object, thread_state, &wait->waiter),
+        .type = wait->of->type,
+        .name = pyr_lock_name(self, wait->of->object, thread_state, &wait->waiter),
         .waits = true,
-        .parks = wait->parks,
+        .parks = wait->of->parks,
         .value = first_ns,
         .count = sums.count - sums.extra,
         .end_ns = waited_ns >= TIMELINE_WAIT_NS ? end_ns : 0,
@@ -229,14 +253,15 @@ static bool give_wait(pyr_lock_state *self, pyr_lock_wait *wait, pyr_addr thread
     for (unsigned part = 0; part < PYR_WAIT_PARTS; part++) {
         event.value = parts_ns[part];
         if (event.value > 0) {
-            bool is_known = pyr_wait_holders_stack(wait->entry, part, &wait->holder);
+            bool is_known = pyr_wait_holders_stack(wait->of->entry, part, &wait->holder);
             give_share(self, event, wait, is_known);
         }
     }
     return true;
 }
 
-bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
+/* The wait is over; see pyr_lock_wait_end. */
+static bool end_wait(const pyr_lock_wait *wait, whole_wait *whole, pyr_addr thread_state, bool got)
 {
     bool wants_room = false;
     int64_t end_ns = pyr_clock_monotonic_ns();
@@ -255,7 +280,7 @@ bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
         if (pyr_toll_add(toll, span, &sums)) {
             pyr_collector_enter(&self->context);
             pyr_lock_count_waits(self, sums, parks);
-            if (!give_wait(self, wait, thread_state, end_ns, sums)) {
+            if (!give_wait(self, whole, thread_state, end_ns, sums)) {
                 const pyr_sums back = {-sums.time_ns, -sums.count, -sums.extra};
                 pyr_lock_count_waits(self, back, parks);
                 pyr_toll_return(toll, sums);
@@ -268,7 +293,7 @@ bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
             held_ns = pyr_clock_monotonic_ns(); /* what that took is not the holder's */
         }
         wants_room = pyr_own_stacks_want_room(self->context.own_stacks);
-        if (!parks && !wait->has_holder) {
+        if (!parks && !whole->has_holder) {
             pyr_lock_count(&self->unknown_holders, 1);
         }
         if (got) {
@@ -277,13 +302,28 @@ bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
                 pyr_lock_mark(held, 1, (pyr_lock_known_name){0}, held_ns);
             }
             if (wait->entry >= 0 && pyr_waits_count() > 1) { /* one is its own */
-                pyr_wait_holders_change(wait->lock, &wait->waiter, end_ns);
+                pyr_wait_holders_change(wait->lock, &whole->waiter, end_ns);
             }
         }
     }
     pyr_waits_remove(wait->entry);
     pyr_gate_leave(&pyr_lock_gate);
     return wants_room;
+}
+
+bool pyr_lock_wait_end(pyr_lock_wait *wait, pyr_addr thread_state, bool got)
+{
+    whole_wait whole;
+    whole.of = wait;
+    whole.has_holder = wait->has_holder;
+    whole.waiter.epoch = 0;
+    if (wait->waiter.epoch != 0) {
+        pyr_short_stack_give(&wait->waiter, &whole.waiter);
+    }
+    if (wait->has_holder) {
+        pyr_short_stack_give(&wait->holder, &whole.holder);
+    }
+    return end_wait(wait, &whole, thread_state, got);
 }
 
 /* ------------------------------------------------------------------------------------ tasks ----
@@ -384,13 +424,14 @@ void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr th
 {
     /* Not one of a session before, or of the parent of a fork. */
     if (wait->began_ns >= atomic_load(&pyr_lock_started_ns)) {
-        pyr_lock_wait whole;
-        whole.began_ns = wait->began_ns;
-        whole.lock = (const void *)wait->key;
-        whole.object = object;
-        whole.type = wait->type;
-        whole.entry = -1;
-        whole.parks = wait->parks;
+        const pyr_lock_wait ended = {.began_ns = wait->began_ns,
+                                     .lock = (const void *)wait->key,
+                                     .object = object,
+                                     .type = wait->type,
+                                     .parks = wait->parks,
+                                     .entry = -1};
+        whole_wait whole;
+        whole.of = &ended;
         whole.waiter.epoch = 0; /* walked only now */
         whole.has_holder = wait->holder && wait->holder->stack;
         if (whole.has_holder) {
@@ -399,7 +440,7 @@ void pyr_lock_task_wait_end(pyr_task_wait *wait, const void *object, pyr_addr th
         if (wait->stack) {
             memcpy(&whole.waiter, wait->stack, bytes_of(wait->stack));
         }
-        if (pyr_lock_wait_end(&whole, thread_state, got)) {
+        if (end_wait(&ended, &whole, thread_state, got)) {
             pyr_lock_tend();
         }
     }

@@ -8,18 +8,10 @@
 #include "collect/waits.h"
 
 enum {
-    FRAMES = 64, /* kept of a stack, the leaf first */
-    FIRST = -1,  /* whoever had the lock as the wait began */
+    FIRST = -1, /* whoever had the lock as the wait began */
     NOBODY = PYR_WAIT_SUCCESSORS,
     TRIES = 1000, /* the sampler copies a stack meanwhile */
 };
-
-typedef struct kept_stack {
-    const pyr_symbols *symbols;
-    uint64_t epoch, thread_id, thread_native_id;
-    uint32_t thread_name, labels, count, omitted;
-    pyr_frame frames[FRAMES];
-} kept_stack;
 
 /* Whose the sights of a row are at the moment. */
 enum { SIGHTS_FREE, SIGHTS_OF_SAMPLER, SIGHTS_OF_WAITER };
@@ -31,7 +23,7 @@ typedef struct sights {
     uint32_t of_wait;      /* ... and of that which the rest is of */
     uint32_t count;
     uint32_t times[PYR_WAIT_SIGHTS];
-    kept_stack stacks[PYR_WAIT_SIGHTS];
+    pyr_short_stack stacks[PYR_WAIT_SIGHTS];
 } sights;
 
 typedef struct wait_row {
@@ -39,7 +31,7 @@ typedef struct wait_row {
     int current;
     int count;
     int64_t times_ns[PYR_WAIT_PARTS];
-    kept_stack successors[PYR_WAIT_SUCCESSORS];
+    pyr_short_stack successors[PYR_WAIT_SUCCESSORS];
     bool has_sights; /* the waiter has taken them */
     sights sights;
 } wait_row;
@@ -70,22 +62,9 @@ static void add_time(wait_row *row, int64_t now_ns)
     row->changed_ns = now_ns;
 }
 
-static void keep(kept_stack *to, const pyr_own_stack *stack)
+static bool has_frames(const pyr_short_stack *one, const pyr_own_stack *stack)
 {
-    to->symbols = stack->symbols;
-    to->epoch = stack->epoch;
-    to->thread_id = stack->thread_id;
-    to->thread_native_id = stack->thread_native_id;
-    to->thread_name = stack->thread_name;
-    to->labels = stack->labels;
-    to->count = stack->count < FRAMES ? stack->count : FRAMES;
-    to->omitted = stack->omitted + (stack->count - to->count);
-    memcpy(to->frames, stack->frames, to->count * sizeof to->frames[0]);
-}
-
-static bool has_frames(const kept_stack *one, const pyr_own_stack *stack)
-{
-    uint32_t count = stack->count < FRAMES ? stack->count : FRAMES;
+    uint32_t count = stack->count < PYR_SHORT_STACK_FRAMES ? stack->count : PYR_SHORT_STACK_FRAMES;
     return one->epoch == stack->epoch && one->count == count &&
            memcmp(one->frames, stack->frames, count * sizeof one->frames[0]) == 0;
 }
@@ -105,7 +84,7 @@ static int place_of(wait_row *row, const pyr_own_stack *stack)
     if (row->count == PYR_WAIT_SUCCESSORS) {
         return alike;
     }
-    keep(&row->successors[row->count], stack);
+    pyr_short_stack_keep(&row->successors[row->count], stack);
     return row->count++;
 }
 
@@ -133,25 +112,12 @@ void pyr_wait_holders_end(int entry, int64_t now_ns, int64_t times_ns[PYR_WAIT_P
     }
 }
 
-static void give_back(const kept_stack *from, pyr_own_stack *stack)
-{
-    stack->symbols = from->symbols;
-    stack->epoch = from->epoch;
-    stack->thread_id = from->thread_id;
-    stack->thread_native_id = from->thread_native_id;
-    stack->thread_name = from->thread_name;
-    stack->labels = from->labels;
-    stack->count = from->count;
-    stack->omitted = from->omitted;
-    memcpy(stack->frames, from->frames, from->count * sizeof from->frames[0]);
-}
-
 bool pyr_wait_holders_stack(int entry, unsigned part, pyr_own_stack *stack)
 {
     if (entry < 0 || part >= (unsigned)rows[entry].count) {
         return false;
     }
-    give_back(&rows[entry].successors[part], stack);
+    pyr_short_stack_give(&rows[entry].successors[part], stack);
     return true;
 }
 
@@ -176,7 +142,7 @@ uint32_t pyr_wait_holders_seen(int entry, uint64_t native_id, uint32_t times[PYR
 
 void pyr_wait_holders_sight(int entry, unsigned which, pyr_own_stack *stack)
 {
-    give_back(&rows[entry].sights.stacks[which], stack);
+    pyr_short_stack_give(&rows[entry].sights.stacks[which], stack);
 }
 
 /* More stacks than there is room for are left out: the others stand for them. */
@@ -191,7 +157,7 @@ static void note(sights *seen, const pyr_own_stack *stack)
     }
     if (seen->count < PYR_WAIT_SIGHTS) {
         seen->times[seen->count] = 1;
-        keep(&seen->stacks[seen->count++], stack);
+        pyr_short_stack_keep(&seen->stacks[seen->count++], stack);
     }
 }
 

@@ -157,6 +157,34 @@ int pyr_own_stacks_want_room(const pyr_own_stacks *stacks)
                                 memory_order_relaxed);
 }
 
+/* ---------------------------------------------------------------------------- short stacks ---- */
+
+void pyr_short_stack_keep(pyr_short_stack *to, const pyr_own_stack *stack)
+{
+    to->symbols = stack->symbols;
+    to->epoch = stack->epoch;
+    to->thread_id = stack->thread_id;
+    to->thread_native_id = stack->thread_native_id;
+    to->thread_name = stack->thread_name;
+    to->labels = stack->labels;
+    to->count = stack->count < PYR_SHORT_STACK_FRAMES ? stack->count : PYR_SHORT_STACK_FRAMES;
+    to->omitted = stack->omitted + (stack->count - to->count);
+    memcpy(to->frames, stack->frames, to->count * sizeof to->frames[0]);
+}
+
+void pyr_short_stack_give(const pyr_short_stack *from, pyr_own_stack *stack)
+{
+    stack->symbols = from->symbols;
+    stack->epoch = from->epoch;
+    stack->thread_id = from->thread_id;
+    stack->thread_native_id = from->thread_native_id;
+    stack->thread_name = from->thread_name;
+    stack->labels = from->labels;
+    stack->count = from->count;
+    stack->omitted = from->omitted;
+    memcpy(stack->frames, from->frames, from->count * sizeof from->frames[0]);
+}
+
 /* -------------------------------------------------------------------------------- threads ---- */
 
 /* The entry of a thread; an empty one, or any, where it has none. */

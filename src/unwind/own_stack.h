@@ -38,6 +38,18 @@ typedef struct pyr_own_stack {
     pyr_frame frames[PYR_LIMIT_FRAMES]; /* leaf first; the first `count` are filled */
 } pyr_own_stack;
 
+/* The part of a stack at the leaf, for where a whole one takes too much room. */
+enum { PYR_SHORT_STACK_FRAMES = 64 };
+typedef struct pyr_short_stack {
+    const pyr_symbols *symbols;
+    uint64_t epoch, thread_id, thread_native_id;
+    uint32_t thread_name, labels, count, omitted; /* frames that did not fit are omitted */
+    pyr_frame frames[PYR_SHORT_STACK_FRAMES];
+} pyr_short_stack;
+
+PYR_HOOK_SAFE void pyr_short_stack_keep(pyr_short_stack *to, const pyr_own_stack *stack);
+PYR_HOOK_SAFE void pyr_short_stack_give(const pyr_short_stack *from, pyr_own_stack *stack);
+
 typedef struct pyr_own_stack_stats {
     uint64_t walks;   /* stacks given */
     uint64_t busy;    /* stacks refused: another thread held the lock */

@@ -118,3 +118,38 @@ for thread in threads: thread.join()
     assert samples
     for sample in samples:
         assert "/pyrometer/" not in sample.stack[0][1], sample.stack
+
+
+def test_handlers_of_signals_that_wait_within_waits(tmp_path):
+    """A wait takes little of the thread's stack: what ends in a RecursionError ends in one."""
+    done = run(
+        tmp_path,
+        """
+import pyrometer.auto
+import signal, threading, time
+lock, depth, most = threading.Lock(), 0, 0
+def holder():
+    with lock: time.sleep(3)
+def handler(*unused):
+    global depth, most
+    depth += 1
+    most = max(most, depth)
+    try:
+        with lock: pass
+    finally:
+        depth -= 1
+thread = threading.Thread(target=holder)
+thread.start()
+time.sleep(0.05)
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+while thread.is_alive():
+    try:
+        time.sleep(0.01)
+    except RecursionError:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(most > 100)
+""",
+    )
+    assert (done.code, done.out, done.err) == (0, "True\n", "")
