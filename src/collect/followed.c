@@ -2,9 +2,10 @@
  *
  * CPU: the clock's advance is carried until the thread is seen on a CPU and put there, as much as
  * such a look stands for, because a waiting thread used it before it began to wait. What is carried
- * at the end goes to one of the stacks seen on a CPU, drawn by lot. On-cpu against runnable: a
- * thread seen able to run was running for as much wall time as it used CPU; the rest of that wall
- * time it waited for a CPU.
+ * at the end goes to one of the stacks seen on a CPU, drawn by lot.
+ *
+ * On-cpu against runnable: a thread seen able to run was running for as much wall time as it used
+ * CPU; the rest of that wall time it waited for a CPU.
  */
 #include "collect/followed.h"
 

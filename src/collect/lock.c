@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "collect/lock_collector.h"
 #include "collect/lock_watch.h"
+#include "collect/wait_holders.h"
 #include "collect/waits.h"
 
 enum {
@@ -404,6 +405,7 @@ static void postfork_child(void *collector)
     pyr_gate_fork_child(&pyr_lock_gate);
     pyr_countdown_stop(&pyr_lock_countdown);
     pyr_waits_clear();
+    pyr_wait_holders_clear();
     forget_held();
     self->running = false;
 }

@@ -6,8 +6,7 @@
  * CPU time, so all of them should get the same for the time that they stand for: what one has had
  * on average so far, a ratio estimate (docs/design/0001). What that leaves over is paid off by and
  * by, and at the end of a window to one of its looks, drawn by lot: where less had come in than a
- * look stands for, its lot is as large as what it lacks. Pure; one
- * thread at a time.
+ * look stands for, its lot is as large as what it lacks. Pure; one thread at a time.
  */
 #ifndef PYR_COLLECT_SPENDING_H
 #define PYR_COLLECT_SPENDING_H

@@ -86,6 +86,7 @@ struct pyr_tick {
     size_t scan_from;                 /* where the next scan begins */
     unsigned scan_rest, scan_resting; /* ticks to rest after a scan that found nothing */
     bool incomplete;                  /* a listed thread has not started yet */
+    bool changed;                     /* threads have come or gone since the last tick */
     uint64_t task_count;              /* of the kernel, at the last tick */
     unsigned names_due;               /* times that names are still to be read */
     unsigned asks;                    /* questions to the kernel in this tick */
@@ -575,6 +576,11 @@ static void note_visit(void *context, const pyr_visit *visit)
     pyr_state_verdict verdict = pyr_state_judge(&evidence);
     tick->asks += verdict.asked;
     tick->asked += verdict.asked;
+    if (tick->changed && !visit->holds_gil) {
+        /* Its kernel thread may run in an interpreter that is not on the list yet: its CPU waits.
+         */
+        verdict.spends = false;
+    }
     if (thread->shares_thread) {
         /* That the kernel thread runs does not tell which of its states does. */
         verdict.spends = visit->holds_gil;
@@ -660,12 +666,11 @@ pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns, uin
     tick->unexplained_ns = process - tick->process_ns - own_ns - tick->ahead_ns;
     tick->process_ns = process;
     look_at_due(tick);
-    bool changed;
-    pyr_status status = visit(tick, tick->threads, &changed);
+    pyr_status status = visit(tick, tick->threads, &tick->changed);
     if (status != PYR_OK) {
         return status;
     }
-    update_list(tick, changed);
+    update_list(tick, tick->changed);
     look_at_new(tick);
     look_at_idle(tick);
     tick->ahead_ns = tick->unexplained_ns < 0 ? -tick->unexplained_ns : 0;

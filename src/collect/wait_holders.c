@@ -16,9 +16,8 @@ enum {
 /* Whose the sights of a row are at the moment. */
 enum { SIGHTS_FREE, SIGHTS_OF_SAMPLER, SIGHTS_OF_WAITER };
 
-/* Where holders were seen to stand. The sampler's, until the wait ends. */
+/* Where holders were seen to stand. */
 typedef struct sights {
-    _Atomic int owner;
     _Atomic uint32_t wait; /* number of the wait that goes on, counted by its thread */
     uint32_t of_wait;      /* ... and of that which the rest is of */
     uint32_t count;
@@ -32,11 +31,17 @@ typedef struct wait_row {
     int count;
     int64_t times_ns[PYR_WAIT_PARTS];
     pyr_short_stack successors[PYR_WAIT_SUCCESSORS];
-    bool has_sights; /* the waiter has taken them */
     sights sights;
 } wait_row;
 
 static wait_row rows[PYR_WAITS];
+static _Atomic uint8_t owners[PYR_WAITS]; /* of sights; beside them, a fork would touch it all */
+
+/* Only the waiter of an entry takes them for itself. */
+static bool has_sights(int entry)
+{
+    return atomic_load(&owners[entry]) == SIGHTS_OF_WAITER;
+}
 
 void pyr_wait_holders_begin(int entry, int64_t now_ns)
 {
@@ -47,9 +52,8 @@ void pyr_wait_holders_begin(int entry, int64_t now_ns)
         row->count = 0;
         memset(row->times_ns, 0, sizeof row->times_ns);
         atomic_fetch_add(&row->sights.wait, 1);
-        if (row->has_sights) {
-            row->has_sights = false;
-            atomic_store(&row->sights.owner, SIGHTS_FREE);
+        if (has_sights(entry)) {
+            atomic_store(&owners[entry], SIGHTS_FREE);
         }
     }
 }
@@ -104,10 +108,10 @@ void pyr_wait_holders_end(int entry, int64_t now_ns, int64_t times_ns[PYR_WAIT_P
         wait_row *row = &rows[entry];
         add_time(row, now_ns);
         memcpy(times_ns, row->times_ns, sizeof row->times_ns);
-        for (int tries = 0; tries < TRIES && !row->has_sights; tries++) {
-            int free = SIGHTS_FREE;
-            row->has_sights =
-                atomic_compare_exchange_weak(&row->sights.owner, &free, SIGHTS_OF_WAITER);
+        bool has = has_sights(entry);
+        for (int tries = 0; tries < TRIES && !has; tries++) {
+            uint8_t free = SIGHTS_FREE;
+            has = atomic_compare_exchange_weak(&owners[entry], &free, SIGHTS_OF_WAITER);
         }
     }
 }
@@ -128,7 +132,7 @@ uint32_t pyr_wait_holders_seen(int entry, uint64_t native_id, uint32_t times[PYR
 {
     uint32_t sum = 0;
     memset(times, 0, PYR_WAIT_SIGHTS * sizeof times[0]);
-    if (entry < 0 || !rows[entry].has_sights) {
+    if (entry < 0 || !has_sights(entry)) {
         return 0;
     }
     const sights *seen = &rows[entry].sights;
@@ -161,12 +165,19 @@ static void note(sights *seen, const pyr_own_stack *stack)
     }
 }
 
+void pyr_wait_holders_clear(void)
+{
+    for (int entry = 0; entry < PYR_WAITS; entry++) {
+        atomic_store(&owners[entry], SIGHTS_FREE);
+    }
+}
+
 /* Notes it for one wait, if that goes on. */
 static void see(int entry, const void *lock, const pyr_own_stack *stack)
 {
     sights *seen = &rows[entry].sights;
-    int free = SIGHTS_FREE;
-    if (atomic_compare_exchange_strong(&seen->owner, &free, SIGHTS_OF_SAMPLER)) {
+    uint8_t free = SIGHTS_FREE;
+    if (atomic_compare_exchange_strong(&owners[entry], &free, SIGHTS_OF_SAMPLER)) {
         uint32_t wait = atomic_load(&seen->wait);
         if (seen->of_wait != wait) {
             seen->of_wait = wait;
@@ -175,7 +186,7 @@ static void see(int entry, const void *lock, const pyr_own_stack *stack)
         if (pyr_waits_lock(entry) == lock) {
             note(seen, stack);
         }
-        atomic_store(&seen->owner, SIGHTS_FREE);
+        atomic_store(&owners[entry], SIGHTS_FREE);
     }
 }
 

@@ -49,6 +49,9 @@ PYR_HOOK_SAFE uint32_t pyr_wait_holders_seen(int entry, uint64_t native_id,
 /* One of them, into the caller's storage. */
 PYR_HOOK_SAFE void pyr_wait_holders_sight(int entry, unsigned which, pyr_own_stack *stack);
 
+/* After a fork, in the child: nobody notes anything just now. */
+PYR_HOOK_SAFE void pyr_wait_holders_clear(void);
+
 /* The stack that a thread state has now; false: it is not known. */
 typedef bool pyr_wait_holders_find(void *context, pyr_addr thread_state, pyr_own_stack *stack);
 

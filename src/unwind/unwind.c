@@ -366,7 +366,7 @@ static void finish(pyr_unwinder *unwinder, const pyr_visit *visit,
 /* A look at the lists of threads that shares a wave's first call. */
 typedef struct list_look {
     pyr_threads *threads; /* NULL once it is made, or not wanted */
-    bool changed;
+    bool *changed;
     pyr_status status;
 } list_look;
 
@@ -396,7 +396,7 @@ static size_t wave(pyr_unwinder *unwinder, list_look *look, pyr_visit *visits, s
         pyr_reader_read_batch(unwinder->reader, unwinder->batch);
         if (look->threads) {
             look->status =
-                pyr_threads_look_take(look->threads, unwinder->batch, looked, &look->changed);
+                pyr_threads_look_take(look->threads, unwinder->batch, looked, look->changed);
             look->threads = NULL;
             if (look->status != PYR_OK) {
                 return 0;
@@ -420,7 +420,7 @@ pyr_status pyr_unwinder_visit(pyr_unwinder *unwinder, pyr_threads *looked, bool 
                               pyr_visit *visits, size_t count,
                               void (*done)(void *context, const pyr_visit *visit), void *context)
 {
-    list_look look = {.threads = looked, .status = PYR_OK};
+    list_look look = {.threads = looked, .changed = changed, .status = PYR_OK};
     pyr_codes_new_tick(unwinder->codes);
     for (size_t i = 0; i < count; i++) {
         visits[i].tries = visits[i].learned = visits[i].kept = 0;
@@ -437,9 +437,6 @@ pyr_status pyr_unwinder_visit(pyr_unwinder *unwinder, pyr_threads *looked, bool 
             pyr_codes_new_tick(unwinder->codes);
         }
         count = wave(unwinder, &look, visits, count, attempt == PYR_LIMIT_TRIES - 1, done, context);
-    }
-    if (looked) {
-        *changed = look.changed;
     }
     return look.status;
 }

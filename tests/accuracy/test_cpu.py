@@ -242,6 +242,46 @@ def test_what_requests_begin_and_end_with(tmp_path, sleep):
     assert found.total("cpu-time", has("first")) > 1
 
 
+THERE = """
+import time
+def there():
+    end = time.thread_time() + 0.012
+    while time.thread_time() < end:
+        for _ in range(300): pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["legacy", "isolated"])
+def test_interpreters_by_turns(tmp_path, kind):
+    """One thread computes in this interpreter and in another, which it calls: each call makes a
+    thread state that is not known before the next tick."""
+    pytest.importorskip("_interpreters")
+    found = measured(
+        tmp_path,
+        f"""
+        import _interpreters
+        from inside import *
+
+        def here(): burn(0.012)
+        other = _interpreters.create({kind!r})
+        _interpreters.exec(other, {THERE!r})
+        def call(): _interpreters.exec(other, "there()")
+        def work():
+            meter, end = Meter(), time.monotonic() + 4
+            while time.monotonic() < end:
+                meter.run(here)
+                meter.run(call)
+            return {{"meter": meter}}
+        measure(work)
+        """,
+    )
+    there = found.share("cpu-time", has("there"), lambda s: has("there")(s) or has("here")(s))
+    least, most = true_share(found.truth["meter"]["used"], "call")
+    assert there.is_within(least, most, 0.01), (there, least, most)
+    call = found.share("cpu-time", lambda s: has("call")(s) and not has("there")(s))
+    assert call.value < 0.05, call
+
+
 def test_br_130_cpu_and_wall_mean_what_they_say(tmp_path):
     found = measured(
         tmp_path,
