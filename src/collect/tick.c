@@ -667,6 +667,9 @@ pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns, uin
     tick->process_ns = process;
     look_at_due(tick);
     pyr_status status = visit(tick, tick->threads, &tick->changed);
+    if (status == PYR_EFAULT) {
+        tick->follow.sink.lose(tick->follow.sink.context, PYR_LOSS_UNREADABLE, 1);
+    }
     if (status != PYR_OK) {
         return status;
     }

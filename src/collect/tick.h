@@ -32,7 +32,8 @@ PYR_MUST_USE pyr_status pyr_tick_begin(pyr_tick *tick);
 void pyr_tick_enter(pyr_tick *tick);
 
 /* One tick. `interval_ns` is the distance of ticks now, `own_ns` the CPU that the last tick cost.
- * PYR_ECLOSED: the interpreter is being finalized, look no more. */
+ * PYR_ECLOSED: the interpreter is being finalized, look no more. PYR_EFAULT: nothing could be read,
+ * which is counted as a loss; the next tick may. */
 PYR_MUST_USE pyr_status pyr_tick_run(pyr_tick *tick, int64_t interval_ns, int64_t own_ns,
                                      uint64_t random);
 

@@ -147,7 +147,10 @@ int pyr_threads_look_add(const pyr_threads *threads, pyr_batch *batch)
 pyr_status pyr_threads_look_take(pyr_threads *threads, const pyr_batch *batch, int first,
                                  bool *changed)
 {
-    if (!pyr_batch_get(batch, first) || word(batch, first) != 0) {
+    if (!pyr_batch_get(batch, first)) {
+        return PYR_EFAULT;
+    }
+    if (word(batch, first) != 0) {
         return PYR_ECLOSED;
     }
     int head = first + 1;

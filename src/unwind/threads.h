@@ -38,7 +38,8 @@ pyr_threads *pyr_threads_new(pyr_reader *reader, const pyr_layout *layout, pyr_a
 void pyr_threads_free(pyr_threads *threads);
 
 /* Reads heads, ids and GIL holders in one call; *changed tells that update is needed. PYR_ECLOSED:
- * the interpreter is being finalized, or its runtime cannot be read: leave it alone. */
+ * the interpreter is being finalized: leave it alone. PYR_EFAULT: nothing could be read, this time.
+ */
 PYR_MUST_USE pyr_status pyr_threads_look(pyr_threads *threads, bool *changed);
 
 /* The same in two halves, so that a look shares its call with other reads: adds its spans to a

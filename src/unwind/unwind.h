@@ -69,7 +69,8 @@ void pyr_unwinder_renew(pyr_unwinder *unwinder, pyr_symbols *symbols);
 
 /* Visits `count` threads; `done` is called once for each, in any order, with its result. The first
  * call also makes a look at `looked` (pyr_threads_look; NULL: no look), whose *changed it gives
- * before `done` is called, and whose PYR_ECLOSED; then `done` is called no more. Else PYR_OK. */
+ * before `done` is called, and whose PYR_ECLOSED or PYR_EFAULT; then `done` is called no more. Else
+ * PYR_OK. */
 PYR_MUST_USE pyr_status pyr_unwinder_visit(pyr_unwinder *unwinder, pyr_threads *looked,
                                            bool *changed, pyr_visit *visits, size_t count,
                                            void (*done)(void *context, const pyr_visit *visit),

@@ -384,6 +384,12 @@ static void test_symbols_and_life(void **state)
     facts.count = 0;
     pyr_tick_facts(self.tick, &facts, false); /* since the reset */
     assert_int_equal(pyr_facts_find(&facts, "tick", "visits")->integer, 0);
+    /* A tick in which nothing can be read is lost; the next one goes on. */
+    self.python.refusal = 14;
+    assert_int_equal(pyr_tick_run(self.tick, INTERVAL_NS, 0, 1), PYR_EFAULT);
+    self.python.refusal = 0;
+    assert_true(self.lost > 0);
+    run_ticks(&self, 2);
     /* The end of the interpreter. */
     fake_put(&self.python, self.python.runtime + self.python.layout.runtime_finalizing, FAKE_BASE);
     assert_int_equal(pyr_tick_run(self.tick, INTERVAL_NS, 0, 1), PYR_ECLOSED);
