@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ending.h"
+
 enum {
     MOST_LOCALS = 32,
     MOST_NAMES = 32,
@@ -66,8 +68,7 @@ static bool is_of_locks(const PyCodeObject *code)
     const char *file = file_of(code);
     size_t length = strlen(file);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        size_t bytes = strlen(ends[i]);
-        if (length >= bytes && strcmp(file + length - bytes, ends[i]) == 0) {
+        if (pyr_ends_with(file, length, ends[i])) {
             return true;
         }
     }
@@ -81,26 +82,29 @@ static void say(search *to, const char *file, int line, const char *owner, const
     to->length = bytes > 0 && (size_t)bytes < to->size ? (size_t)bytes : 0;
 }
 
+/* Where the attributes of a class, or of all objects of one, stand. */
+static PyTypeObject *class_of(PyObject *object)
+{
+    return PyType_Check(object) ? (PyTypeObject *)object : Py_TYPE(object);
+}
+
 /* Whether attributes of the object may be locks, and can be read without running code: not those of
  * numbers, texts, lists and modules. */
 static bool is_readable(PyObject *object)
 {
-    const PyTypeObject *type = PyType_Check(object) ? (PyTypeObject *)object : Py_TYPE(object);
-    if (PyType_Check(object)) {
-        return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-    }
-    return type->tp_getattro == PyObject_GenericGetAttr &&
-           (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    const PyTypeObject *class = class_of(object);
+    return (class->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+           (PyType_Check(object) || class->tp_getattro == PyObject_GenericGetAttr);
 }
 
 /* The value of an attribute that lies in the object, which is readable, or in its class; a new
  * reference, NULL = it has none that can be read without running code. */
 static PyObject *attribute_of(PyObject *object, PyObject *name)
 {
+    PyObject *in_class = _PyType_Lookup(class_of(object), name); /* borrowed */
     if (PyType_Check(object)) {
-        return Py_XNewRef(_PyType_Lookup((PyTypeObject *)object, name));
+        return Py_XNewRef(in_class);
     }
-    const PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name); /* borrowed */
     if (in_class != NULL && Py_TYPE(in_class)->tp_descr_get != NULL &&
         !Py_IS_TYPE(in_class, &PyMemberDescr_Type)) {
         return NULL;
@@ -127,7 +131,7 @@ static Py_ssize_t names_of(const PyCodeObject *code)
  */
 static void say_attribute(search *to, const PyCodeObject *code, PyObject *object, PyObject *name)
 {
-    PyTypeObject *type = PyType_Check(object) ? (PyTypeObject *)object : Py_TYPE(object);
+    PyTypeObject *type = class_of(object);
     const char *dot = strrchr(type->tp_name, '.');
     PyObject *init_name = PyUnicode_FromString("__init__");
     PyObject *init = init_name != NULL ? _PyType_Lookup(type, init_name) : NULL;

@@ -25,8 +25,8 @@ typedef enum pyr_input_form {
 /* Reads `count` paths; a folder stands for its *.pprof files. Unless they are to stay as they are,
  * samples without a stack get the frame "<no stack>", so that views add up. A file that cannot be
  * read is an error; in a folder it is left out with a note, unless it is the only one. One that is
- * given twice is read once, with a note. Returns
- * PYR_EXIT_GOOD, or PYR_EXIT_WRONG after one line about what is wrong; fini either way. */
+ * given twice is read once, with a note. Returns PYR_EXIT_GOOD, or PYR_EXIT_WRONG after one line
+ * about what is wrong; fini either way. */
 int pyr_input_open(pyr_input *input, char *const *paths, size_t count, pyr_input_form form);
 void pyr_input_close(pyr_input *input);
 

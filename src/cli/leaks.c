@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/ending.h"
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -102,12 +103,6 @@ static int add_document(view *shown, const char *path, bool is_asked_for)
     return take(shown, document);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static int add_folder(view *shown, const char *path)
 {
     DIR *folder = opendir(path);
@@ -119,7 +114,8 @@ static int add_folder(view *shown, const char *path)
     while (code == PYR_EXIT_GOOD && (entry = readdir(folder)) != NULL) {
         char file[PATH_BYTES];
         int length = snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-        if (ends_with(entry->d_name, ".pprof.json") && length > 0 && (size_t)length < sizeof file) {
+        if (pyr_ends_with(entry->d_name, strlen(entry->d_name), ".pprof.json") && length > 0 &&
+            (size_t)length < sizeof file) {
             code = add_document(shown, file, false);
         }
     }
@@ -134,7 +130,7 @@ static int add_path(view *shown, const char *path)
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
         return add_folder(shown, path);
     }
-    bool is_document = ends_with(path, ".json");
+    bool is_document = pyr_ends_with(path, strlen(path), ".json");
     int length = snprintf(beside, sizeof beside, "%s%s", path, is_document ? "" : ".json");
     if (length < 0 || (size_t)length >= sizeof beside || stat(beside, &about) != 0) {
         return pyr_message_wrong("there is no file %s%s; give a profile with the document that was "

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ending.h"
+
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -39,8 +41,7 @@ static bool is_of_locks(const char *file)
     };
     size_t length = strlen(file);
     for (size_t index = 0; index < sizeof NAMES / sizeof NAMES[0]; index++) {
-        size_t bytes = strlen(NAMES[index]);
-        if (length >= bytes && strcmp(file + length - bytes, NAMES[index]) == 0) {
+        if (pyr_ends_with(file, length, NAMES[index])) {
             return true;
         }
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ending.h"
 #include "base/memory.h"
 
 enum { MODULES = 32, TEXT_BYTES = 256 };
@@ -57,8 +58,7 @@ void pyr_left_out_free(pyr_left_out *left_out)
 static bool is_in(const place *one, const char *file, size_t length)
 {
     if (one->at_end) {
-        return length >= one->length &&
-               memcmp(file + length - one->length, one->text, one->length) == 0;
+        return pyr_ends_with(file, length, one->text);
     }
     for (size_t at = 0; at + one->length <= length; at++) {
         if (memcmp(file + at, one->text, one->length) == 0) {
@@ -88,8 +88,7 @@ static bool is_in_between(const char *file, size_t length)
     static const char *const files[] = {"/threading.py", "/queue.py",
                                         "/multiprocessing/synchronize.py", "/asyncio/locks.py"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        size_t end = strlen(files[i]);
-        if (length >= end && memcmp(file + length - end, files[i], end) == 0) {
+        if (pyr_ends_with(file, length, files[i])) {
             return true;
         }
     }

@@ -165,13 +165,6 @@ static void note(sights *seen, const pyr_own_stack *stack)
     }
 }
 
-void pyr_wait_holders_clear(void)
-{
-    for (int entry = 0; entry < PYR_WAITS; entry++) {
-        atomic_store(&owners[entry], SIGHTS_FREE);
-    }
-}
-
 /* Notes it for one wait, if that goes on. */
 static void see(int entry, const void *lock, const pyr_own_stack *stack)
 {
@@ -190,10 +183,9 @@ static void see(int entry, const void *lock, const pyr_own_stack *stack)
     }
 }
 
-/* Who has what the entry waits for; 0: nobody, or not known. */
-static pyr_addr holder_of(int entry)
+/* Who has what an entry waits for; 0: nobody, or not known, or it waits for nothing. */
+static pyr_addr holder_of(const void *lock)
 {
-    const void *lock = pyr_waits_lock(entry);
     return lock ? pyr_lock_holder(lock) : 0;
 }
 
@@ -201,7 +193,7 @@ void pyr_wait_holders_each(void (*tell)(void *context, pyr_addr thread_state), v
 {
     pyr_addr told = 0;
     for (int entry = 0; entry < PYR_WAITS && pyr_waits_count() > 0; entry++) {
-        pyr_addr holder = holder_of(entry);
+        pyr_addr holder = holder_of(pyr_waits_lock(entry));
         if (holder != 0 && holder != told) {
             told = holder;
             tell(context, holder);
@@ -214,10 +206,17 @@ void pyr_wait_holders_look(pyr_wait_holders_find *find, void *context, pyr_own_s
     pyr_addr found = 0; /* whose stack is in `scratch`: many may wait for one */
     for (int entry = 0; entry < PYR_WAITS && pyr_waits_count() > 0; entry++) {
         const void *lock = pyr_waits_lock(entry);
-        pyr_addr holder = holder_of(entry);
+        pyr_addr holder = holder_of(lock);
         if (holder != 0 && (holder == found || find(context, holder, scratch))) {
             found = holder;
             see(entry, lock, scratch);
         }
+    }
+}
+
+void pyr_wait_holders_clear(void)
+{
+    for (int entry = 0; entry < PYR_WAITS; entry++) {
+        atomic_store(&owners[entry], SIGHTS_FREE);
     }
 }

@@ -17,7 +17,7 @@
 
 enum {
     ENTRIES = PYR_WAITS,
-    FRAMES = 32,
+    FRAMES = 32, /* told */
     LINE_BYTES = 480,
     TOLD = 16, /* rings remembered */
 };
@@ -27,10 +27,7 @@ typedef struct wait_entry {
     _Atomic int64_t since_ns; /* 0 = nothing to see */
     _Atomic uintptr_t lock, thread;
     _Atomic bool has_timeout;
-    uint64_t epoch;
-    uint64_t thread_id, native_id;
-    uint32_t thread_name, count, omitted;
-    pyr_frame frames[FRAMES];
+    pyr_short_stack stack;
 } wait_entry;
 
 static const int64_t SETTLED_NS = 200000000;
@@ -61,13 +58,7 @@ int pyr_waits_add(const void *lock, pyr_addr thread_state, int64_t now_ns, bool 
         atomic_store(&entry->lock, (uintptr_t)lock);
         atomic_store(&entry->thread, thread_state);
         atomic_store(&entry->has_timeout, has_timeout);
-        entry->epoch = stack->epoch;
-        entry->thread_id = stack->thread_id;
-        entry->native_id = stack->thread_native_id;
-        entry->thread_name = stack->thread_name;
-        entry->count = stack->count < FRAMES ? stack->count : FRAMES;
-        entry->omitted = stack->omitted + (stack->count - entry->count);
-        memcpy(entry->frames, stack->frames, entry->count * sizeof entry->frames[0]);
+        pyr_short_stack_keep(&entry->stack, stack);
         atomic_store(&entry->since_ns, now_ns);
         atomic_store(&waited_for[(first + i) % ENTRIES], (uintptr_t)lock);
         atomic_fetch_add(&waiting, 1);
@@ -206,23 +197,24 @@ static void tell_member(const wait_entry *entry, bool is_deadlock, const pyr_sym
                         pyr_own_stacks *stacks, uint64_t epoch, pyr_waits_tell *tell, void *context)
 {
     char line[LINE_BYTES];
-    bool named = entry->epoch == epoch;
+    const pyr_short_stack *stack = &entry->stack;
+    bool named = stack->epoch == epoch;
     /* A young thread may have got its name after it began to wait. */
-    uint32_t name = entry->thread_name != 0 || !stacks
-                        ? entry->thread_name
-                        : pyr_own_stacks_thread_name(stacks, entry->native_id);
+    uint32_t name = stack->thread_name != 0 || !stacks
+                        ? stack->thread_name
+                        : pyr_own_stacks_thread_name(stacks, stack->thread_native_id);
     size_t used =
         (size_t)snprintf(line, sizeof line, "%s: thread %s (%llu) waits%s in ",
                          is_deadlock ? "deadlock" : "ring of waits that a timeout may end",
                          named && name ? pyr_symbols_text(symbols, name, NULL) : "",
-                         (unsigned long long)entry->thread_id,
+                         (unsigned long long)stack->thread_id,
                          atomic_load(&entry->has_timeout) ? ", with a timeout," : "");
-    for (uint32_t i = 0; named && i < entry->count && used < sizeof line; i++) {
-        pyr_function function = pyr_symbols_get(symbols, entry->frames[i].function);
+    for (uint32_t i = 0; named && i < stack->count && i < FRAMES && used < sizeof line; i++) {
+        pyr_function function = pyr_symbols_get(symbols, stack->frames[i].function);
         used +=
             (size_t)snprintf(line + used, sizeof line - used, "%s%s:%u:%s", i ? " < " : "",
                              base_of(pyr_symbols_text(symbols, function.file, NULL)),
-                             entry->frames[i].line, pyr_symbols_text(symbols, function.name, NULL));
+                             stack->frames[i].line, pyr_symbols_text(symbols, function.name, NULL));
     }
     tell(context, is_deadlock, line);
 }

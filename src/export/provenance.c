@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "os/claim.h"
@@ -75,12 +76,6 @@ static bool is_below(span path, span folder)
            memcmp(path.text, folder.text, folder.length) == 0;
 }
 
-static bool ends_with(span path, const char *ending)
-{
-    size_t length = strlen(ending);
-    return path.length >= length && memcmp(path.text + path.length - length, ending, length) == 0;
-}
-
 /* The next path of a RECORD (lines "path,hash,size"), or false at its end. */
 static bool next_path(const char **rest, span *path)
 {
@@ -126,7 +121,7 @@ void pyr_provenance_paths(const char *record,
     size_t count = 0;
     const char *rest = record;
     while (next_path(&rest, &path)) {
-        if (ends_with(path, "/__init__.py")) {
+        if (pyr_ends_with(path.text, path.length, "/__init__.py")) {
             path.length -= strlen("/__init__.py");
             count = add_package(packages, count, path);
         }
@@ -140,7 +135,8 @@ void pyr_provenance_paths(const char *record,
         for (size_t index = 0; index < count && !is_inside; index++) {
             is_inside = is_below(path, packages[index]);
         }
-        if (!is_inside && (ends_with(path, ".py") || ends_with(path, ".so"))) {
+        if (!is_inside && (pyr_ends_with(path.text, path.length, ".py") ||
+                           pyr_ends_with(path.text, path.length, ".so"))) {
             add(context, path.text, path.length);
             count++;
             packages[count - 1] = path; /* counted, and no folder of anything */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -78,12 +79,6 @@ static int64_t time_of(const char *name)
     return strtoll(name, NULL, 10);
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text), ending_length = strlen(ending);
-    return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
-
 static void make_path(const char *folder, const char *name, char path[PATH_BYTES])
 {
     snprintf(path, PATH_BYTES, "%s/%s", folder, name);
@@ -103,7 +98,8 @@ static int list_file(void *context, const pyr_os_file *file)
         }
         return 0;
     }
-    if (time_of(file->name) < 0 || (list->ending != NULL && !ends_with(file->name, list->ending))) {
+    if (time_of(file->name) < 0 ||
+        (list->ending != NULL && !pyr_ends_with(file->name, strlen(file->name), list->ending))) {
         return 0;
     }
     listed *one = &list->files[list->count++];
@@ -194,7 +190,8 @@ size_t pyr_spool_prune(pyr_spool *spool)
         make_path(spool->folder, one->name, path);
         /* One that is being sent just now is not ours to remove. */
         if (pyr_os_file_claim(path, NULL, &claim) == PYR_OK) {
-            removed += pyr_os_file_remove(path) == PYR_OK && ends_with(one->name, spool->ending);
+            removed += pyr_os_file_remove(path) == PYR_OK &&
+                       pyr_ends_with(one->name, strlen(one->name), spool->ending);
             pyr_os_file_release(claim);
         }
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "pprof/compress.h"
 #include "server/intake.h"
 #include "server/multipart.h"
@@ -14,13 +15,6 @@ enum { EVENT_BYTES = 4 << 20 };
 typedef struct parts {
     pyr_part event, profile, document;
 } parts;
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text);
-    size_t wanted = strlen(end);
-    return length >= wanted && strcmp(text + length - wanted, end) == 0;
-}
 
 static pyr_status read_parts(pyr_multipart *multipart, parts *found)
 {
@@ -37,7 +31,8 @@ static pyr_status read_parts(pyr_multipart *multipart, parts *found)
             found->event = part;
         } else if (strcmp(name, "pyrometer.json") == 0) {
             found->document = part;
-        } else if (ends_with(name, ".pprof") || ends_with(part.name, ".pprof")) {
+        } else if (pyr_ends_with(name, strlen(name), ".pprof") ||
+                   pyr_ends_with(part.name, strlen(part.name), ".pprof")) {
             found->profile = part;
         }
     }

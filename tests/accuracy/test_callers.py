@@ -5,7 +5,7 @@ up to 1,000 looks a second; PYROMETER_ACCURACY_LONG=400 lets each run for 400 se
 """
 
 import pytest
-from truth import FINE, LONG, measured, python_names
+from truth import FINE, LONG, agent, measured
 
 pytestmark = pytest.mark.beside_others  # exact, however many looks there are
 
@@ -155,7 +155,7 @@ def test_no_impossible_callers(tmp_path, name):
     found = measured(tmp_path, source, **settings)
     looks, wrong = 0, []
     for sample in found.samples:
-        stack = python_names(sample)
+        stack = agent.python_names(sample)
         if not set(stack) & callers.keys():
             continue
         looks += sample.values["wall-samples"]
@@ -171,14 +171,14 @@ def test_no_impossible_callers(tmp_path, name):
     changing = sum(
         sample.values["wall-samples"]
         for sample in found.samples
-        if "<changing frames>" in python_names(sample)
+        if "<changing frames>" in agent.python_names(sample)
     )
     print(f"{name}: {looks} looks at the program, {len(wrong)} wrong, {changing} at callers only")
     assert not wrong, wrong[:5]
     assert looks >= LOOKS, [document["tick"] for document in found.documents]
     # What is over sooner than it is looked at is seen only where its thread lost the CPU meanwhile,
     # which on a quiet machine it hardly does: at least its callers are.
-    stacks = [python_names(sample) for sample in found.samples]
+    stacks = [agent.python_names(sample) for sample in found.samples]
     seen = {name for stack in stacks for name in stack}
     hiding = {b for stack in stacks for a, b in zip(stack, stack[1:]) if a == "<changing frames>"}
     unseen = {name for name in callers.keys() - seen if not callers[name] & hiding}
@@ -217,7 +217,7 @@ def test_br_083_await_chains_are_whole(tmp_path):
     chain = ["burn", "bottom", "middle", "values", "read", "one"]
     whole = 0
     for sample in found.samples:
-        stack = python_names(sample)
+        stack = agent.python_names(sample)
         present = [name for name in stack if name in chain]
         if "one" not in present:
             assert not present or present == ["burn"], stack

@@ -255,7 +255,7 @@ def there():
 def test_interpreters_by_turns(tmp_path, kind):
     """One thread computes in this interpreter and in another, which it calls: each call makes a
     thread state that is not known before the next tick."""
-    pytest.importorskip("_interpreters")
+    pytest.importorskip("_interpreters", reason="came with Python 3.13")
     found = measured(
         tmp_path,
         f"""

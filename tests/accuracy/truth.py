@@ -134,8 +134,3 @@ def has(function: str) -> Test:
 
 def of_thread(native_id: int) -> Test:
     return lambda sample: sample.labels.get("thread native id") == native_id
-
-
-def python_names(sample: pprof.Sample) -> list[str]:
-    """The names of the stack, leaf first, without the C function at the leaf."""
-    return [name for name, file, _ in sample.stack if file != "<native>"]

@@ -50,8 +50,8 @@ def names(sample: pprof.Sample) -> list[str]:
     return [name for name, _, _ in sample.stack]
 
 
-def of_python(sample: pprof.Sample) -> list[str]:
-    """Names of the stack, without the C function at its leaf."""
+def python_names(sample: pprof.Sample) -> list[str]:
+    """The same, without the C function at the leaf."""
     return [name for name, file, _ in sample.stack if file != "<native>"]
 
 
@@ -59,7 +59,7 @@ def sums(done: "Outcome", name: str) -> dict[str, int]:
     """The values of a sample type by the Python function at the leaf."""
     by_function: dict[str, int] = {}
     for sample in with_value(done, name):
-        leaf = of_python(sample)[0]
+        leaf = python_names(sample)[0]
         by_function[leaf] = by_function.get(leaf, 0) + sample.values[name]
     return by_function
 

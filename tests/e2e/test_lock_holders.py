@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from agent import names, of_python, run, sums, with_value
+from agent import names, python_names, run, sums, with_value
 
 START = """
 import threading, time
@@ -54,7 +54,7 @@ def test_waits_name_their_holder(tmp_path, lock):
     named = 0
     for sample in with_value(done, "lock-hold-blocking"):
         pairs[sample.labels["pair id"]][1] += sample.values["lock-hold-blocking"]
-        if of_python(sample)[0] in ("holder", "waiter"):
+        if python_names(sample)[0] in ("holder", "waiter"):
             named += sample.values["lock-hold-blocking"]
     assert all(waiter == holder for waiter, holder in pairs.values())
     assert named > 0.9 * truth * 1e9
@@ -140,7 +140,7 @@ def test_a_wait_is_divided_among_those_that_had_the_lock(tmp_path, lock):
             caller[sample.labels["pair id"]] = names(sample)[1]
     seen = {}
     for sample in with_value(done, "lock-hold-blocking"):
-        holder = next(name for name in of_python(sample) if name != "take")
+        holder = next(name for name in python_names(sample) if name != "take")
         pair = caller[sample.labels["pair id"]], holder
         seen[pair] = seen.get(pair, 0) + sample.values["lock-hold-blocking"]
     total = sum(truth.values())

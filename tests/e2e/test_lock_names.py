@@ -190,8 +190,7 @@ profiler.stop()
         (sample,) = [
             s
             for s in done.samples()
-            if s.values[value]
-            and s.labels["wait kind"] == "mutex"
+            if s.values[value] and s.labels["wait kind"] == "mutex"
             # On a busy machine a thread's start waits, too.
             and {"waiter", "holder"}.intersection(name for name, _, _ in s.stack)
         ]

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from agent import run
+from agent import python_names, run
 
 BURN = """
 import time
@@ -17,11 +17,6 @@ def burn(seconds):
         except ValueError:
             pass
 """
-
-
-def python_names(stack):
-    """Without the C function at the leaf and what runs the program."""
-    return [name for name, file, _ in stack if file != "<native>"]
 
 
 def test_br_012_leaf_first_for_every_type(tmp_path):
@@ -43,7 +38,7 @@ main()
     types = [name for name, _ in profile.types if not name.startswith(own)]
     assert {"cpu-time", "wall-time"} <= set(types)
     for name in types:
-        stacks = [python_names(s.stack) for s in profile.samples if s.values[name]]
+        stacks = [python_names(s) for s in profile.samples if s.values[name]]
         stacks = [stack for stack in stacks if "burn" in stack]
         assert stacks, name
         for stack in stacks:
@@ -188,7 +183,7 @@ after()
     )
     assert (done.code, done.err) == (0, "")
     for function in "before", "after":
-        seen = [s for s in done.samples() if function in python_names(s.stack)]
+        seen = [s for s in done.samples() if function in python_names(s)]
         names = {sample.labels["thread name"] for sample in seen}
         assert names == {"MainThread"}, (function, names)
 
@@ -208,7 +203,7 @@ import pyrometer.auto
 asyncio.run(a())
 """,
     )
-    stacks = [python_names(s.stack) for s in done.samples()]
+    stacks = [python_names(s) for s in done.samples()]
     stacks = [stack for stack in stacks if "burn" in stack]
     assert stacks
     for stack in stacks:
@@ -235,7 +230,7 @@ def test_generators_in_order(tmp_path):
         main()
         """,
     )
-    stacks = [python_names(s.stack) for s in done.samples() if s.values["cpu-time"]]
+    stacks = [python_names(s) for s in done.samples() if s.values["cpu-time"]]
     stacks = [
         [name for name in stack if name != "<changing frames>"]
         for stack in stacks
@@ -299,7 +294,7 @@ def test_br_013_no_impossible_pairs(tmp_path):
         PYROMETER_SAMPLING_INTERVAL="1ms",
         PYROMETER_OVERHEAD_PCT="50",
     )
-    stacks = [python_names(s.stack) for s in done.samples()]
+    stacks = [python_names(s) for s in done.samples()]
     allowed = [["leaf_a", "hot_a"], ["leaf_b", "hot_b"]]
     leaves = [stack[:2] for stack in stacks if stack and stack[0].startswith("leaf_")]
     assert len(leaves) > 100
