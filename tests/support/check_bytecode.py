@@ -15,31 +15,15 @@ import sys
 import types
 
 MINOR = sys.version_info[1]
-MODULES = (
-    "argparse ast asyncio.base_events asyncio.tasks asyncio.streams collections contextlib "
-    "dataclasses datetime decimal difflib email.message enum functools http.client "
-    "inspect json.decoder logging logging.config mailbox os pickle pprint queue random re "
-    "shutil socket ssl statistics subprocess tarfile tempfile textwrap threading "
-    "traceback typing unittest.mock urllib.request uuid xml.dom.minidom zipfile"
-).split()
-KINDS = {
-    "CALL": 2,
-    "PRECALL": 2,
-    "CALL_KW": 3,
-    "CALL_FUNCTION_EX": 4,
-    "BEFORE_WITH": 5,
-    "WITH_EXCEPT_START": 6,
-}
-STOPS = {
-    "RETURN_VALUE",
-    "RETURN_CONST",
-    "RAISE_VARARGS",
-    "RERAISE",
-    "JUMP_FORWARD",
-    "JUMP_BACKWARD",
-    "JUMP_BACKWARD_NO_INTERRUPT",
-    "INTERPRETER_EXIT",
-}
+MODULES = ("argparse ast asyncio.base_events asyncio.tasks asyncio.streams collections contextlib "
+           "dataclasses datetime decimal difflib email.message enum functools http.client "
+           "inspect json.decoder logging logging.config mailbox os pickle pprint queue random re "
+           "shutil socket ssl statistics subprocess tarfile tempfile textwrap threading "
+           "traceback typing unittest.mock urllib.request uuid xml.dom.minidom zipfile").split()
+KINDS = {"CALL": 2, "PRECALL": 2, "CALL_KW": 3, "CALL_FUNCTION_EX": 4, "BEFORE_WITH": 5,
+         "WITH_EXCEPT_START": 6}
+STOPS = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD",
+         "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "INTERPRETER_EXIT"}
 CODE_FLAGS_GENERATOR = 0x20 | 0x80 | 0x200
 
 
@@ -108,16 +92,8 @@ def simulate(code):
 def analyse(probe, code, units):
     maximum = len(units)
     out = (ctypes.c_uint32 * (4 * maximum))()
-    count = probe.probe_sites(
-        MINOR,
-        units,
-        len(units) // 2,
-        code.co_exceptiontable,
-        len(code.co_exceptiontable),
-        code.co_stacksize,
-        out,
-        maximum,
-    )
+    count = probe.probe_sites(MINOR, units, len(units) // 2, code.co_exceptiontable,
+                              len(code.co_exceptiontable), code.co_stacksize, out, maximum)
     assert count <= maximum, "analysis failed"
     return {out[4 * i]: (out[4 * i + 1], out[4 * i + 2], out[4 * i + 3]) for i in range(count)}
 
@@ -125,7 +101,6 @@ def analyse(probe, code, units):
 def warm_up():
     import json
     import textwrap
-
     for _ in range(200):
         json.loads(json.dumps({"a": [1, 2.5, "x", None, {"b": True}]}))
         textwrap.wrap("the quick brown fox jumps over the lazy dog " * 3, 20)
@@ -135,26 +110,13 @@ def warm_up():
 def main():
     probe = ctypes.CDLL(sys.argv[1])
     probe.probe_sites.restype = ctypes.c_size_t
-    probe.probe_sites.argtypes = [
-        ctypes.c_uint,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_uint32,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-    ]
+    probe.probe_sites.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
+                                  ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p,
+                                  ctypes.c_size_t]
     probe.probe_analysis_us.restype = ctypes.c_double
-    probe.probe_analysis_us.argtypes = [
-        ctypes.c_uint,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_uint32,
-        ctypes.c_size_t,
-    ]
+    probe.probe_analysis_us.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_size_t,
+                                        ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32,
+                                        ctypes.c_size_t]
     modules = []
     for name in MODULES:
         try:
@@ -173,31 +135,23 @@ def main():
             sites += len(found)
             missing += len(set(expected) - set(found))
             extra += len(set(found) - set(expected))
-            bad_bounds += sum(not 0 < depth <= code.co_stacksize for _, depth, _ in found.values())
+            bad_bounds += sum(not 0 < depth <= code.co_stacksize
+                              for _, depth, _ in found.values())
             for unit, value in found.items():
                 if unit in expected and expected[unit] != value:
                     wrong += 1
                     if wrong < 10:
                         print("  wrong:", code, unit, value, expected[unit])
         if codes % 20 == 0:
-            cost_us.append(
-                probe.probe_analysis_us(
-                    MINOR,
-                    code._co_code_adaptive,
-                    len(code.co_code) // 2,
-                    code.co_exceptiontable,
-                    len(code.co_exceptiontable),
-                    code.co_stacksize,
-                    20,
-                )
-            )
+            cost_us.append(probe.probe_analysis_us(MINOR, code._co_code_adaptive,
+                                                   len(code.co_code) // 2, code.co_exceptiontable,
+                                                   len(code.co_exceptiontable), code.co_stacksize,
+                                                   20))
     cost_us.sort()
-    print(
-        f"{sys.version.split()[0]}: {codes} codes ({changed} differ in memory), {sites} sites, "
-        f"{wrong} wrong depths, {bad_bounds} out of bounds, {missing} missing, {extra} extra; "
-        f"analysis {cost_us[len(cost_us) // 2]:.2f} us median, "
-        f"{sum(cost_us) / len(cost_us):.2f} us mean"
-    )
+    print(f"{sys.version.split()[0]}: {codes} codes ({changed} differ in memory), {sites} sites, "
+          f"{wrong} wrong depths, {bad_bounds} out of bounds, {missing} missing, {extra} extra; "
+          f"analysis {cost_us[len(cost_us) // 2]:.2f} us median, "
+          f"{sum(cost_us) / len(cost_us):.2f} us mean")
     return 1 if wrong or bad_bounds or missing or extra or not sites else 0
 
 

@@ -43,7 +43,6 @@ STOP = threading.Event()
 
 # ---- workloads: a function each; it runs until STOP is set ---------------------------------------
 
-
 def busy_compress():
     while not STOP.is_set():
         zlib.compress(DATA)
@@ -348,58 +347,28 @@ def busy_raise_in_with():
 
 # Text of the called expression, or of its last attribute, to the name that is right there.
 EXPECT = {
-    "zlib.compress": "zlib.compress",
-    "zlib.decompress": "zlib.decompress",
-    "sorted": "sorted",
-    "sum": "sum",
-    "max": "max",
-    "list": "list",
-    "dict": "dict",
-    "bytes": "bytes",
-    "len": "len",
-    "bool": "bool",
-    "range": "range",
-    "next": "next",
-    "isinstance": "isinstance",
-    "str": "str",
-    "getattr(zlib, 'compress')": "zlib.compress",
-    "getattr": "getattr",
-    "type": "type",
-    "type(NUMBERS)": "list",
-    "numbers.sort": "list.sort",
-    "DATA.replace": "bytes.replace",
-    "REPLACE": "bytes.replace",
-    "PATTERN.match": "re.Pattern.match",
-    "hashlib.sha256": "_hashlib.openssl_sha256",
-    "HASH.update": "_hashlib.HASH.update",
-    "' '.join": "str.join",
-    "TEXT.replace": "str.replace",
-    ".upper": "str.upper",
-    ".split": "str.split",
-    "COMPRESS": "functools.partial",
-    "dict.fromkeys": "dict.fromkeys",
-    "FROM_BYTES": "int.from_bytes",
-    "generator.send": "generator.send",
-    "time.sleep": "time.sleep",
-    "lock.acquire": ("_thread.lock.acquire", "_thread.RLock.acquire"),
+    "zlib.compress": "zlib.compress", "zlib.decompress": "zlib.decompress", "sorted": "sorted",
+    "sum": "sum", "max": "max", "list": "list", "dict": "dict", "bytes": "bytes", "len": "len",
+    "bool": "bool", "range": "range", "next": "next", "isinstance": "isinstance", "str": "str",
+    "getattr(zlib, 'compress')": "zlib.compress", "getattr": "getattr", "type": "type",
+    "type(NUMBERS)": "list", "numbers.sort": "list.sort", "DATA.replace": "bytes.replace",
+    "REPLACE": "bytes.replace", "PATTERN.match": "re.Pattern.match",
+    "hashlib.sha256": "_hashlib.openssl_sha256", "HASH.update": "_hashlib.HASH.update",
+    "' '.join": "str.join", "TEXT.replace": "str.replace", ".upper": "str.upper",
+    ".split": "str.split", "COMPRESS": "functools.partial", "dict.fromkeys": "dict.fromkeys",
+    "FROM_BYTES": "int.from_bytes", "generator.send": "generator.send",
+    "time.sleep": "time.sleep", "lock.acquire": ("_thread.lock.acquire", "_thread.RLock.acquire"),
     "HELD": ("_thread.lock.__enter__", "_thread.lock.__exit__"),
     "HELD_ONCE": ("_thread.lock.__enter__", "_thread.lock.__exit__"),
     "lock": ("_thread.lock.__enter__", "_thread.lock.__exit__"),
-    "view": ("memoryview.__enter__", "memoryview.__exit__"),
-    "memoryview": "memoryview",
-    "HELD.acquire": "_thread.lock.acquire",
-    "HELD.release": "_thread.lock.release",
-    "here.recv": "_socket.socket.recv",
-    "select.select": "select.select",
-    "waiting.get": "_queue.SimpleQueue.get",
-    "self._handle.join": "_thread._ThreadHandle.join",
+    "view": ("memoryview.__enter__", "memoryview.__exit__"), "memoryview": "memoryview",
+    "HELD.acquire": "_thread.lock.acquire", "HELD.release": "_thread.lock.release",
+    "here.recv": "_socket.socket.recv", "select.select": "select.select",
+    "waiting.get": "_queue.SimpleQueue.get", "self._handle.join": "_thread._ThreadHandle.join",
     "self._os_thread_handle.join": "_thread._ThreadHandle.join",
-    "bound_add": "list.__add__",
-    "list.__add__": "list.__add__",
-    "waiter.acquire": "_thread.lock.acquire",
-    "os.waitpid": "posix.waitpid",
-    "_waitpid": "posix.waitpid",
-    "self._selector.poll": "select.epoll.poll",
+    "bound_add": "list.__add__", "list.__add__": "list.__add__",
+    "waiter.acquire": "_thread.lock.acquire", "os.waitpid": "posix.waitpid",
+    "_waitpid": "posix.waitpid", "self._selector.poll": "select.epoll.poll",
     "self._context.run": ("_contextvars.Context.run", "Context.run"),
 }
 
@@ -430,7 +399,6 @@ class Codes:
         if address not in self.by_address:
             # The sampled functions live as long as the process: their modules hold them.
             import gc
-
             todo = [o.__code__ for o in gc.get_objects() if isinstance(o, types.FunctionType)]
             while todo:
                 code = todo.pop()
@@ -451,37 +419,26 @@ class Codes:
         if lines is None or unit >= len(positions) or None in positions[unit]:
             return ""
         line, end_line, column, end_column = positions[unit]
-        taken = [text.encode() for text in lines[line - 1 : end_line]]
+        taken = [text.encode() for text in lines[line - 1:end_line]]
         taken[-1] = taken[-1][:end_column]
         taken[0] = taken[0][column:]
         return b"\n".join(taken).decode()
 
 
 class Sample(ctypes.Structure):
-    _fields_ = [
-        ("code", ctypes.c_uint64),
-        ("unit", ctypes.c_uint32),
-        ("outcome", ctypes.c_uint8),
-        ("kind", ctypes.c_uint8),
-        ("opcode", ctypes.c_uint8),
-        ("stable", ctypes.c_uint8),
-        ("depth", ctypes.c_uint32),
-        ("name", ctypes.c_char * 256),
-    ]
+    _fields_ = [("code", ctypes.c_uint64), ("unit", ctypes.c_uint32), ("outcome", ctypes.c_uint8),
+                ("kind", ctypes.c_uint8), ("opcode", ctypes.c_uint8), ("stable", ctypes.c_uint8),
+                ("depth", ctypes.c_uint32), ("name", ctypes.c_char * 256)]
 
 
 def load_probe(path):
     probe = ctypes.CDLL(path)
     probe.probe_open.restype = ctypes.c_void_p
-    probe.probe_open.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
+    probe.probe_open.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_char_p,
+                                 ctypes.c_size_t]
     probe.probe_run.restype = None
-    probe.probe_run.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_uint64,
-        ctypes.c_size_t,
-        ctypes.c_uint32,
-        ctypes.c_void_p,
-    ]
+    probe.probe_run.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t,
+                                ctypes.c_uint32, ctypes.c_void_p]
     return probe
 
 

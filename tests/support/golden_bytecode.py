@@ -46,31 +46,17 @@ def matched(value):
         case {"a": [first, *rest]}:
             return print(first, f"{rest!r:>{len(rest)}}")
         case int(n) | float(n) if bool(n):
-            return divmod(n, 2)[0 : abs(n)]
+            return divmod(n, 2)[0:abs(n)]
     return lambda x=str(value): x
 
 
 def long_jumps(x):
     while x:
         print(x, "y" if str(x) else int(x))
-        x = [
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-            x.a(1).b(2).c(3),
-        ]
+        x = [x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3),
+             x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3),
+             x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3),
+             x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3), x.a(1).b(2).c(3)]
 
 
 many_arguments = eval("lambda f, x: f(" + ", ".join(["x()"] * 300) + ")")
@@ -80,16 +66,10 @@ def main():
     for function in (nested, chained, guarded, awaited, matched, long_jumps, many_arguments):
         code = function.__code__
         calls = check_bytecode.simulate(code)
-        print(
-            code.co_name.strip("<>"),
-            sys.version_info[1],
-            code.co_stacksize,
-            code.co_code.hex(),
-            code.co_exceptiontable.hex() or "-",
-            ",".join(
-                f"{unit}:{kind}:{depth}:{arg}" for unit, (kind, depth, arg) in sorted(calls.items())
-            ),
-        )
+        print(code.co_name.strip("<>"), sys.version_info[1], code.co_stacksize, code.co_code.hex(),
+              code.co_exceptiontable.hex() or "-",
+              ",".join(f"{unit}:{kind}:{depth}:{arg}"
+                       for unit, (kind, depth, arg) in sorted(calls.items())))
 
 
 if __name__ == "__main__":

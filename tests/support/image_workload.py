@@ -57,6 +57,7 @@ class Service:
         await self.innermost(ready)
 
 
+
 def coroutines(ready):
     asyncio.run(Service().middle(ready))
 
@@ -109,10 +110,8 @@ def executed(ready):
 
 
 def ñandú(ready):
-    exec(
-        compile("def 模块():\n sleep(ready)\n模块()", "/srv/模块.py", "exec"),
-        {"sleep": sleep, "ready": ready},
-    )
+    exec(compile("def 模块():\n sleep(ready)\n模块()", "/srv/模块.py", "exec"),
+         {"sleep": sleep, "ready": ready})
 
 
 def wide(ready):
